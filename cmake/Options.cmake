@@ -1,0 +1,24 @@
+# Language level, warnings, sanitizers, ccache and linker: the same for every target of ours.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+set(JACSERVE_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanitize takes them; empty for none")
+if(JACSERVE_SANITIZE)
+  add_compile_options(-fsanitize=${JACSERVE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${JACSERVE_SANITIZE})
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+# Warnings are for our own code; generated code is compiled without.
+set(JACSERVE_WARNINGS -Wall -Wextra -Werror)

@@ -1,0 +1,124 @@
+// The engine: rows of one Jacobian, computed within a fixed memory budget.
+// In: a graph, tensors, a target, what to differentiate with respect to. Out: the target's value, and slabs of rows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/row_range.h"
+#include "worker/model/graph.h"
+
+namespace jacserve::worker {
+
+enum class Similarity { kCosine, kDot, kSqdist };
+enum class CosineForm { kSqrtMaxSum, kMaxNorm, kAddProduct };
+enum class BackendKind { kReference, kCpu };
+
+struct PairwiseTarget {
+  Similarity similarity = Similarity::kCosine;
+  double sign = 1.0;
+  CosineForm form = CosineForm::kSqrtMaxSum;
+  double epsilon = 0.0;
+};
+
+using NamedTensors = std::vector<std::pair<std::string, HostTensor>>;
+
+// One Jacobian, as jacserve.v1.JacobianSpec states it, with the bytes at hand.
+struct JacobianProblem {
+  std::shared_ptr<const Graph> graph;
+  NamedTensors weights;
+  NamedTensors inputs;         // samples along axis 0
+  NamedTensors second_inputs;  // same names as `inputs`; pairwise only
+  NamedTensors shared_inputs;
+  std::string output;          // empty: the graph's only output
+  std::optional<PairwiseTarget> pairwise;
+  std::vector<std::string> wrt_parameters;  // names or globs; with wrt_inputs empty too: all parameters
+  std::vector<std::string> wrt_inputs;
+  DType precision = DType::kFloat32;        // kFloat32 or kFloat64
+};
+
+struct EngineOptions {
+  BackendKind backend = BackendKind::kCpu;
+  int64_t memory_budget_bytes = int64_t{2} << 30;  // for everything the engine allocates
+  int threads = 1;
+};
+
+struct BlockInfo {
+  std::string name;
+  Shape shape;          // of the parameter, or of the whole input batch
+  bool connected = true;
+  int64_t row_bytes = 0;
+};
+
+struct JacobianLayout {
+  Shape target_shape;
+  int64_t rows = 0;     // product of target_shape
+  DType dtype = DType::kFloat32;
+  std::vector<BlockInfo> blocks;
+  int64_t row_tile = 1;         // rows computed together; ranges aligned to it cost nothing extra
+  double flops_per_row = 0;     // estimate
+};
+
+// Finished rows of one block: C order, rows.count * row_bytes bytes. The memory is the engine's and is reused when the
+// last copy of keep_alive goes.
+struct Slab {
+  uint32_t block = 0;
+  RowRange rows;
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> keep_alive;
+};
+
+// Where rows go. Called by one thread at a time. An error ends the computation and is returned from it.
+class RowConsumer {
+ public:
+  virtual ~RowConsumer() = default;
+  virtual absl::Status OnSlab(const Slab& slab) = 0;
+  virtual absl::Status OnRowsDone(RowRange rows) = 0;  // every connected block's slabs of these rows came before
+};
+
+struct PhaseTimes {  // seconds, summed over threads
+  double linearize = 0;
+  double pullback = 0;
+  double rows = 0;
+  double send = 0;
+};
+
+class Engine {
+ public:
+  // Compiles the problem. InvalidArgument: names, shapes or dtypes that do not fit. Unimplemented: every unsupported
+  // operator at once, or a graph that mixes samples. ResourceExhausted: the budget, with the smallest workable one.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(JacobianProblem problem, const EngineOptions& options);
+
+  virtual ~Engine() = default;
+  virtual const JacobianLayout& layout() const = 0;
+
+  // The whole target, C order, layout().dtype.
+  virtual absl::StatusOr<std::vector<std::byte>> Value() = 0;
+
+  // Computes rows [begin, begin + count). OutOfRange: rows outside the target. Cancelled: `cancelled` said so.
+  // One call at a time.
+  virtual absl::Status ComputeRows(RowRange rows, RowConsumer& consumer, const std::function<bool()>& cancelled) = 0;
+
+  virtual PhaseTimes phase_times() const = 0;
+};
+
+// What DescribeModel answers beyond the graph itself.
+struct GraphReport {
+  struct OpCount {
+    std::string op_type, domain;
+    int64_t count = 0;
+    bool supported = false;
+    std::vector<std::string> nodes;  // names, at most 8
+  };
+  std::vector<OpCount> operators;
+  bool samples_independent = true;
+  std::string coupling;  // when not: the node that mixes samples, or why it could not be decided
+};
+GraphReport ReportOn(const Graph& graph);
+
+}  // namespace jacserve::worker
