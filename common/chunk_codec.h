@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -35,10 +36,10 @@ grpc::ByteBuffer EncodeChunk(const ChunkHeader& header, std::span<const std::byt
 // What an incoming event is, as far as can be told without reading a payload.
 struct EventView {
   v1::JacobianEvent::EventCase kind = v1::JacobianEvent::EVENT_NOT_SET;
-  ChunkHeader chunk;                             // kind == kChunk
-  std::vector<grpc::Slice> payload;              // kind == kChunk: the data, in pieces, sharing the message's memory
-  int64_t payload_bytes = 0;                     // kind == kChunk
-  std::unique_ptr<v1::JacobianEvent> message;    // any other kind, parsed
+  ChunkHeader chunk;                           // kind == kChunk
+  std::vector<grpc::Slice> payload;            // kind == kChunk: the data, in pieces, sharing the message's memory
+  int64_t payload_bytes = 0;                   // kind == kChunk
+  std::unique_ptr<v1::JacobianEvent> message;  // any other kind, parsed
 };
 
 // DataLoss: not a JacobianEvent. Accepts any valid protobuf encoding of one whose chunk holds `data` last.

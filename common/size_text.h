@@ -13,7 +13,7 @@ namespace jacserve {
 // InvalidArgument: anything else, or a size that is not positive.
 absl::StatusOr<int64_t> ParseSize(std::string_view text);
 
-std::string SizeText(int64_t bytes);        // "512.0 MiB"
-std::string DurationText(double seconds);   // "0.42 s", "12 s", "3 min 05 s"
+std::string SizeText(int64_t bytes);       // "512.0 MiB"
+std::string DurationText(double seconds);  // "0.42 s", "12 s", "3 min 05 s"
 
 }  // namespace jacserve

@@ -9,11 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define RETURN_IF_ERROR(expr)                                \
-  do {                                                       \
-    if (absl::Status status_ = (expr); !status_.ok()) {      \
-      return status_;                                        \
-    }                                                        \
+#define RETURN_IF_ERROR(expr)                           \
+  do {                                                  \
+    if (absl::Status status_ = (expr); !status_.ok()) { \
+      return status_;                                   \
+    }                                                   \
   } while (false)
 
 #define JACSERVE_CONCAT_INNER(a, b) a##b
@@ -29,10 +29,10 @@
   lhs = *std::move(tmp)
 
 // For our own bugs only, never for what a user sent.
-#define JACSERVE_CHECK(condition)                                                            \
-  do {                                                                                       \
-    if (!(condition)) {                                                                      \
-      std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition);     \
-      std::abort();                                                                          \
-    }                                                                                        \
+#define JACSERVE_CHECK(condition)                                                        \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                      \
+    }                                                                                    \
   } while (false)
