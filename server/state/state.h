@@ -1,0 +1,106 @@
+// What the coordinator knows: jobs, their shards, leases and workers. Plain data; transitions.h changes it.
+// Times are seconds of any monotonic clock.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/row_range.h"
+
+namespace jacserve::server {
+
+using JobId = int64_t;
+using LeaseId = int64_t;
+using WorkerKey = int64_t;  // one registration; a worker that comes back under the same id has a new key
+
+enum class JobPhase { kQueued, kRunning, kDone, kFailed, kCancelled };
+enum class ShardPhase { kWaiting, kLeased, kDone };
+enum class WorkerPhase { kJoining, kReady, kDraining, kGone, kLost };
+
+struct Shard {
+  RowRange rows;
+  RowSet delivered;  // rows whose chunks have all been passed on
+  ShardPhase phase = ShardPhase::kWaiting;
+  LeaseId lease = 0;               // phase == kLeased
+  std::vector<WorkerKey> lost_on;  // workers that took it and did not finish, one entry each time
+};
+
+// The first step of a job: one worker compiles the request and states header and value. It is leased like a shard.
+constexpr int kPrepareShard = -1;
+
+struct Job {
+  JobId id = 0;
+  double created = 0;
+  JobPhase phase = JobPhase::kQueued;
+  absl::Status error;  // phase == kFailed
+  Shard prepare;       // its row range is empty
+  std::vector<Shard> shards;  // known once prepared
+  std::set<int> waiting;      // indices of shards that wait, in the order to hand out
+  int shards_done = 0;
+  int leased = 0;              // workers that are on it
+  bool stalled = false;        // its client does not read; takes no lease until it does
+  double served_seconds = 0;   // lease time used, from the level of the others when it came
+  int64_t rows_delivered = 0;
+  int64_t retries = 0;         // leases that were lost
+};
+
+struct Lease {
+  LeaseId id = 0;
+  JobId job = 0;
+  int shard = kPrepareShard;
+  RowRange rows;
+  WorkerKey worker = 0;
+  double since = 0;
+  double deadline = 0;  // moved on by every event of its stream
+};
+
+struct WorkerDetails {
+  std::string id;
+  std::string address;
+  std::string backend;
+  std::string device;
+  int64_t memory_budget_bytes = 0;
+  int64_t threads = 0;
+};
+
+struct Worker {
+  WorkerKey key = 0;
+  WorkerDetails details;
+  WorkerPhase phase = WorkerPhase::kJoining;
+  LeaseId lease = 0;       // 0: idle
+  double heard = 0;        // last heartbeat
+  double ended = 0;        // phase is kGone or kLost
+  int64_t peak_rss_bytes = 0;
+  int64_t rows_done = 0;
+};
+
+struct StateLimits {
+  double silence_seconds = 3;            // a worker that is silent for longer is lost
+  double lease_seconds = 600;            // a shard whose stream stands still for longer is lost
+  double no_worker_seconds = 15;         // a job fails when none was there for this long
+  double keep_ended_seconds = 300;       // workers that ended stay listed
+  int lost_workers_to_poison = 3;
+};
+
+struct State {
+  StateLimits limits;
+  std::map<JobId, Job> jobs;
+  std::map<WorkerKey, Worker> workers;
+  std::map<LeaseId, Lease> leases;
+  JobId next_job = 1;
+  WorkerKey next_worker = 1;
+  LeaseId next_lease = 1;
+  std::optional<double> without_worker_since;
+};
+
+inline bool IsEnded(JobPhase phase) {
+  return phase == JobPhase::kDone || phase == JobPhase::kFailed || phase == JobPhase::kCancelled;
+}
+inline bool IsEnded(WorkerPhase phase) { return phase == WorkerPhase::kGone || phase == WorkerPhase::kLost; }
+
+}  // namespace jacserve::server
