@@ -1,5 +1,6 @@
 // Server streams whose messages stay bytes: what generated code does, with grpc::ByteBuffer for the response.
-// Server: MarkMethodRaw in the constructor of a class derived from the generated Service. Client: OpenRawStream.
+// Server: in the constructor of a class derived from the generated Service, MarkMethodStreamed(METHOD'S PLACE IN THE
+// SERVICE, RawHandler<Request>(...).release()). Client: OpenRawStream.
 #pragma once
 
 #include <functional>

@@ -1,0 +1,62 @@
+// What a process knows about itself, and that it ends with its parent.
+#include "common/process.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <vector>
+
+namespace jacserve {
+namespace {
+
+TEST(ProcessTest, PeakRssCoversWhatWasTouched) {
+  TuneAllocator({.keep_bytes = 64 << 20, .arenas = 2});
+  const std::vector<char> touched(64 << 20, 'x');
+  EXPECT_EQ(touched.back(), 'x');
+  EXPECT_GE(PeakRssBytes(), 64 << 20);
+}
+
+TEST(ProcessTest, ProcessorHasAName) { EXPECT_FALSE(ProcessorName().empty()); }
+
+// A child whose child writes its id into a pipe and then waits for ever; the middle process dies by itself.
+TEST(ProcessTest, DiesWithItsParent) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  const pid_t middle = fork();
+  if (middle == 0) {
+    const pid_t self = getpid();
+    if (fork() == 0) {
+      DieWithParent(self);
+      const char ready = 'r';
+      if (write(pipe_ends[1], &ready, 1) != 1) _exit(1);
+      while (true) pause();
+    }
+    close(pipe_ends[1]);
+    char ready = 0;
+    if (read(pipe_ends[0], &ready, 1) != 1) _exit(1);
+    _exit(0);
+  }
+  close(pipe_ends[1]);
+  int status = 0;
+  ASSERT_EQ(waitpid(middle, &status, 0), middle);
+  EXPECT_EQ(status, 0);
+  char byte = 0;
+  EXPECT_EQ(read(pipe_ends[0], &byte, 1), 0);  // the last writer is gone
+  close(pipe_ends[0]);
+}
+
+TEST(ProcessTest, EndsAtOnceWhenTheParentIsAlreadyAnother) {
+  const pid_t child = fork();
+  if (child == 0) {
+    DieWithParent(1 << 30);  // nobody's id
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_NE(status, 0);
+}
+
+}  // namespace
+}  // namespace jacserve

@@ -1,0 +1,167 @@
+// Raw methods and generated stubs are the same wire, over a real server.
+#include "common/raw_stream.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/chunk_codec.h"
+#include "jacserve/v1/worker_service.grpc.pb.h"
+
+namespace jacserve {
+namespace {
+
+constexpr int kComputeShard = 2;  // its place in WorkerService
+constexpr char kComputeShardMethod[] = "/jacserve.v1.WorkerService/ComputeShard";
+constexpr int kChunks = 20;
+
+std::string PayloadOf(int chunk) { return std::string(100'000 + chunk, static_cast<char>('a' + chunk)); }
+
+// Answers with kChunks chunks, as slices.
+class RawService : public v1::WorkerService::Service {
+ public:
+  RawService() {
+    MarkMethodStreamed(kComputeShard, RawHandler<v1::ComputeShardRequest>([](grpc::ServerContext*, auto* stream) {
+                                        return Answer(*stream);
+                                      }).release());
+  }
+
+  static grpc::Status Answer(RawStreamer<v1::ComputeShardRequest>& stream) {
+    v1::ComputeShardRequest request;
+    if (!stream.Read(&request)) return {grpc::StatusCode::INVALID_ARGUMENT, "no request"};
+    for (int i = 0; i < kChunks; ++i) {
+      auto payload = std::make_shared<const std::string>(PayloadOf(i));
+      const auto bytes = std::as_bytes(std::span(*payload));
+      const ChunkHeader header{.block = static_cast<uint32_t>(i),
+                               .row_begin = request.rows().begin() + i,
+                               .row_count = 1,
+                               .checksum = Checksum(bytes)};
+      if (!stream.Write(EncodeChunk(header, bytes, payload))) return grpc::Status::CANCELLED;
+    }
+    return {grpc::StatusCode::OUT_OF_RANGE, "rows 7"};
+  }
+};
+
+// The same answer through generated code.
+class PlainService : public v1::WorkerService::Service {
+ public:
+  grpc::Status ComputeShard(grpc::ServerContext*, const v1::ComputeShardRequest* request,
+                            grpc::ServerWriter<v1::JacobianEvent>* stream) override {
+    for (int i = 0; i < kChunks; ++i) {
+      v1::JacobianEvent event;
+      const std::string payload = PayloadOf(i);
+      event.mutable_chunk()->set_block(static_cast<uint32_t>(i));
+      event.mutable_chunk()->set_row_begin(request->rows().begin() + i);
+      event.mutable_chunk()->set_row_count(1);
+      event.mutable_chunk()->set_checksum(Checksum(std::as_bytes(std::span(payload))));
+      event.mutable_chunk()->set_data(payload);
+      stream->Write(event);
+    }
+    return {grpc::StatusCode::OUT_OF_RANGE, "rows 7"};
+  }
+};
+
+class RawStreamTest : public testing::Test {
+ protected:
+  void Start(grpc::Service& service) {
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service);
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
+  }
+
+  v1::ComputeShardRequest Request() {
+    v1::ComputeShardRequest request;
+    request.mutable_rows()->set_begin(1000);
+    return request;
+  }
+
+  void ExpectRawAnswer() {
+    grpc::ClientContext context;
+    auto reader = OpenRawStream(*channel_, kComputeShardMethod, context, Request());
+    grpc::ByteBuffer buffer;
+    for (int i = 0; i < kChunks; ++i) {
+      ASSERT_TRUE(reader->Read(&buffer)) << i;
+      absl::StatusOr<EventView> event = DecodeEvent(buffer);
+      ASSERT_TRUE(event.ok()) << event.status();
+      EXPECT_EQ(event->chunk.block, static_cast<uint32_t>(i));
+      EXPECT_EQ(event->chunk.row_begin, 1000 + i);
+      EXPECT_EQ(event->payload_bytes, static_cast<int64_t>(PayloadOf(i).size()));
+      EXPECT_TRUE(VerifyChecksum(*event).ok());
+    }
+    EXPECT_FALSE(reader->Read(&buffer));
+    const grpc::Status status = reader->Finish();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::OUT_OF_RANGE);
+    EXPECT_EQ(status.error_message(), "rows 7");
+  }
+
+  std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+TEST_F(RawStreamTest, GeneratedStubReadsRawMethod) {
+  RawService service;
+  Start(service);
+  grpc::ClientContext context;
+  auto stub = v1::WorkerService::NewStub(channel_);
+  auto reader = stub->ComputeShard(&context, Request());
+  v1::JacobianEvent event;
+  for (int i = 0; i < kChunks; ++i) {
+    ASSERT_TRUE(reader->Read(&event)) << i;
+    EXPECT_EQ(event.chunk().block(), static_cast<uint32_t>(i));
+    EXPECT_EQ(event.chunk().row_begin(), 1000 + i);
+    EXPECT_TRUE(event.chunk().data() == PayloadOf(i));
+  }
+  EXPECT_FALSE(reader->Read(&event));
+  EXPECT_EQ(reader->Finish().error_message(), "rows 7");
+  server_->Shutdown();
+}
+
+TEST_F(RawStreamTest, RawReaderReadsGeneratedService) {
+  PlainService service;
+  Start(service);
+  ExpectRawAnswer();
+  server_->Shutdown();
+}
+
+TEST_F(RawStreamTest, RawReaderReadsRawMethod) {
+  RawService service;
+  Start(service);
+  ExpectRawAnswer();
+  server_->Shutdown();
+}
+
+TEST_F(RawStreamTest, OtherMethodsOfTheServiceStayGenerated) {
+  RawService service;
+  Start(service);
+  grpc::ClientContext context;
+  v1::ModelDescription description;
+  auto stub = v1::WorkerService::NewStub(channel_);
+  EXPECT_EQ(stub->DescribeModel(&context, {}, &description).error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  server_->Shutdown();
+}
+
+TEST_F(RawStreamTest, CancelledReaderEndsTheWriter) {
+  RawService service;
+  Start(service);
+  grpc::ClientContext context;
+  auto reader = OpenRawStream(*channel_, kComputeShardMethod, context, Request());
+  grpc::ByteBuffer buffer;
+  ASSERT_TRUE(reader->Read(&buffer));
+  context.TryCancel();
+  while (reader->Read(&buffer)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  server_->Shutdown();  // returns only when the handler did
+}
+
+}  // namespace
+}  // namespace jacserve
