@@ -22,6 +22,7 @@ class EventQueue {
     grpc::ByteBuffer event;
     int64_t size_bytes = 0;
     bool is_chunk = false;
+    int64_t payload_bytes = 0;  // of a chunk
     Clock::time_point pushed;
   };
   enum class PushResult { kPushed, kFull, kClosed };

@@ -29,11 +29,12 @@ class Pusher {
   Pusher(EventQueue& queue, RelayLease& lease) : queue_(queue), lease_(lease) {}
 
   // None: queued. Otherwise why not.
-  std::optional<RelayEnd> Push(grpc::ByteBuffer event, bool is_chunk) {
+  std::optional<RelayEnd> Push(grpc::ByteBuffer event, std::optional<int64_t> payload_bytes = std::nullopt) {
     EventQueue::Item item;
     item.size_bytes = static_cast<int64_t>(event.Length());
     item.event = std::move(event);
-    item.is_chunk = is_chunk;
+    item.is_chunk = payload_bytes.has_value();
+    item.payload_bytes = payload_bytes.value_or(0);
     while (true) {
       const auto before = EventQueue::Clock::now();
       const EventQueue::PushResult result = queue_.Push(item, kPushWait);
@@ -119,12 +120,12 @@ RelayResult RelayRows(RawReader& reader, EventQueue& queue, RowRange rows, const
     if (event->kind == v1::JacobianEvent::kChunk) {
       if (absl::Status status = bytes.OnChunk(*event); !status.ok()) return Failed(status);
       event->payload.clear();  // the queue alone holds the message now
-      if (auto end = pusher.Push(std::move(buffer), /*is_chunk=*/true)) return Ended(*end);
+      if (auto end = pusher.Push(std::move(buffer), event->payload_bytes)) return Ended(*end);
     } else if (event->kind == v1::JacobianEvent::kRowsDone) {
       const absl::StatusOr<RowRange> done = FromProto(event->message->rows_done().rows());
       if (!done.ok()) return Failed(done.status());
       if (absl::Status status = bytes.OnRowsDone(*done); !status.ok()) return Failed(status);
-      if (auto end = pusher.Push(std::move(buffer), /*is_chunk=*/false)) return Ended(*end);
+      if (auto end = pusher.Push(std::move(buffer))) return Ended(*end);
       const absl::StatusOr<bool> alive = lease.OnRowsDone(*done);
       if (!alive.ok()) return Failed(alive.status());
       if (!*alive) return Ended(RelayEnd::kStopped);
@@ -151,11 +152,11 @@ RelayResult RelayPrepare(RawReader& reader, EventQueue& queue, HeaderSink& sink,
       absl::StatusOr<std::optional<v1::JacobianEvent>> header = sink.OnHeader(event->message->header());
       if (!header.ok()) return {RelayEnd::kRejected, header.status(), std::nullopt};
       if (header->has_value()) {
-        if (auto end = pusher.Push(EncodeEvent(**header), /*is_chunk=*/false)) return Ended(*end);
+        if (auto end = pusher.Push(EncodeEvent(**header))) return Ended(*end);
       }
     } else if (event->kind == v1::JacobianEvent::kValue) {
       if (!have_header) return Failed(Broken("a value before the header"));
-      if (auto end = pusher.Push(std::move(buffer), /*is_chunk=*/false)) return Ended(*end);
+      if (auto end = pusher.Push(std::move(buffer))) return Ended(*end);
     }
     buffer.Clear();
   }

@@ -1,0 +1,128 @@
+#include "server/schedule/worker_runner.h"
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <utility>
+
+#include "common/grpc_status.h"
+#include "common/proto_convert.h"
+#include "common/raw_stream.h"
+#include "common/status.h"
+#include "jacserve/v1/worker_service.pb.h"
+
+namespace jacserve::server {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using std::chrono::system_clock;
+
+constexpr auto kConnectTime = std::chrono::seconds(10);
+constexpr auto kBusyTime = std::chrono::seconds(10);   // for a worker to wind down the call before
+constexpr auto kBusyPause = milliseconds(20);
+
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  // A worker that comes back must not inherit the back-off of the one before it.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+class LeaseOfWork : public RelayLease {
+ public:
+  LeaseOfWork(Scheduler& scheduler, const Lease& lease) : scheduler_(scheduler), lease_(lease) {}
+
+  bool Alive() override { return scheduler_.Alive(lease_.id); }
+  absl::StatusOr<bool> OnRowsDone(RowRange rows) override { return scheduler_.RowsDone(lease_.id, rows); }
+  bool GiveBack(double blocked_seconds) override { return scheduler_.ShouldGiveBack(lease_, blocked_seconds); }
+
+ private:
+  Scheduler& scheduler_;
+  const Lease& lease_;
+};
+
+}  // namespace
+
+WorkerRunner::WorkerRunner(Scheduler& scheduler, WorkerKey key, const std::string& address)
+    : scheduler_(scheduler), key_(key), channel_(ChannelTo(address)), thread_([this] { Run(); }) {}
+
+WorkerRunner::~WorkerRunner() { JACSERVE_CHECK(!thread_.joinable()); }
+
+void WorkerRunner::Cancel(LeaseId lease) {
+  std::lock_guard lock(mutex_);
+  if (call_ != nullptr && lease_ == lease) call_->TryCancel();
+}
+
+void WorkerRunner::Retire() {
+  retired_ = true;
+  std::lock_guard lock(mutex_);
+  if (call_ != nullptr) call_->TryCancel();
+}
+
+void WorkerRunner::Run() {
+  if (Connect()) {
+    scheduler_.RunnerConnected(key_);
+    while (std::optional<Work> work = scheduler_.NextWork(key_)) scheduler_.Finish(*work, Relay(*work));
+  } else {
+    scheduler_.WorkerLost(key_);
+  }
+  finished_ = true;
+}
+
+bool WorkerRunner::Connect() {
+  const auto deadline = steady_clock::now() + kConnectTime;
+  while (!retired_ && steady_clock::now() < deadline) {
+    if (channel_->WaitForConnected(system_clock::now() + milliseconds(200))) return true;
+  }
+  if (!retired_) spdlog::warn("a worker registered, but its address cannot be reached from here");
+  return false;
+}
+
+RelayResult WorkerRunner::Relay(const Work& work) {
+  const auto deadline = steady_clock::now() + kBusyTime;
+  while (true) {
+    RelayResult result = RelayOnce(work);
+    const bool busy = result.end == RelayEnd::kFailed && absl::IsFailedPrecondition(result.status);
+    if (!busy || steady_clock::now() > deadline || !scheduler_.Alive(work.lease.id)) return result;
+    std::this_thread::sleep_for(kBusyPause);
+  }
+}
+
+RelayResult WorkerRunner::RelayOnce(const Work& work) {
+  grpc::ClientContext context;
+  {
+    std::lock_guard lock(mutex_);
+    call_ = &context;
+    lease_ = work.lease.id;
+  }
+  LeaseOfWork lease(scheduler_, work.lease);
+  RelayResult result{RelayEnd::kStopped, absl::OkStatus(), std::nullopt};
+  if (lease.Alive()) {  // from here on, a revocation cancels the call
+    std::unique_ptr<grpc::ClientReader<grpc::ByteBuffer>> reader;
+    if (work.lease.shard == kPrepareShard) {
+      v1::PrepareRequest request;
+      *request.mutable_spec() = work.job->spec();
+      reader = OpenRawStream(*channel_, "/jacserve.v1.WorkerService/Prepare", context, request);
+      result = RelayPrepare(*reader, work.job->queue(), *work.job, lease);
+    } else {
+      v1::ComputeShardRequest request;
+      *request.mutable_spec() = work.job->spec();
+      *request.mutable_rows() = ToProto(work.lease.rows);
+      reader = OpenRawStream(*channel_, "/jacserve.v1.WorkerService/ComputeShard", context, request);
+      result = RelayRows(*reader, work.job->queue(), work.lease.rows, work.job->layout(), lease);
+    }
+    context.TryCancel();  // without effect on a call that has ended
+  }
+  std::lock_guard lock(mutex_);
+  call_ = nullptr;
+  return result;
+}
+
+}  // namespace jacserve::server

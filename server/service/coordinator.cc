@@ -1,0 +1,114 @@
+#include "server/service/coordinator.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <spdlog/spdlog.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status.h"
+#include "server/service/jacobian_service.h"
+#include "server/service/registry_service.h"
+
+namespace jacserve::server {
+namespace {
+
+// A client that reads nothing for longer is taken for dead. Long, because a client without a thread of its own for the
+// connection answers only while it reads.
+constexpr int kDeadClientMs = 600'000;
+constexpr int kPingMs = 60'000;
+constexpr int kMaxThreads = 4'096;
+
+// A fresh folder that only this user can enter, short enough for the path of a unix socket.
+absl::StatusOr<std::filesystem::path> MakeRuntimeDirectory() {
+  std::error_code error;
+  std::string name = (std::filesystem::temp_directory_path(error) / "jacserve-XXXXXX").string();
+  if (error || mkdtemp(name.data()) == nullptr) {
+    return absl::FailedPreconditionError("cannot make a folder for temporary files; set TMPDIR to one that exists");
+  }
+  return std::filesystem::path(name);
+}
+
+std::string PrivateAddress(const std::filesystem::path& runtime_directory) {
+  return absl::StrCat("unix:", (runtime_directory / "coordinator").string());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptions options) {
+  std::unique_ptr<Coordinator> coordinator(new Coordinator);
+  ASSIGN_OR_RETURN(coordinator->store_, BlobStore::Open(options.state_directory, options.store_quota_bytes));
+  options.scheduler.expects_workers |= options.local_workers.count > 0;
+  coordinator->scheduler_ = std::make_unique<Scheduler>(options.scheduler);
+  coordinator->jacobian_service_ = std::make_unique<JacobianService>(*coordinator->scheduler_, *coordinator->store_);
+  coordinator->registry_service_ = std::make_unique<RegistryService>(*coordinator->scheduler_, *coordinator->store_);
+  ASSIGN_OR_RETURN(coordinator->runtime_directory_, MakeRuntimeDirectory());
+  RETURN_IF_ERROR(coordinator->Listen(options));
+  if (options.local_workers.count > 0) {
+    RETURN_IF_ERROR(coordinator->StartLocalWorkers(std::move(options.local_workers)));
+  }
+  return coordinator;
+}
+
+absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
+  grpc::EnableDefaultHealthCheckService(true);
+  static const bool reflection = [] {  // once per process
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    return true;
+  }();
+  (void)reflection;
+  grpc::ResourceQuota quota("coordinator");
+  quota.SetMaxThreads(kMaxThreads);
+  grpc::ServerBuilder builder;
+  builder.SetResourceQuota(quota);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second server on the port must fail
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kDeadClientMs);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port_);
+  builder.AddListeningPort(PrivateAddress(runtime_directory_), grpc::InsecureServerCredentials());
+  builder.RegisterService(jacobian_service_.get());
+  builder.RegisterService(registry_service_.get());
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on '", options.listen, "'; give a free address as host:port"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::StartLocalWorkers(LocalWorkersOptions options) {
+  options.socket_directory = runtime_directory_;
+  options.coordinator_address = PrivateAddress(runtime_directory_);
+  ASSIGN_OR_RETURN(local_workers_, LocalWorkers::Start(std::move(options),
+                                                       [this](const std::string& id) { scheduler_->WorkerLost(id); }));
+  return absl::OkStatus();
+}
+
+Coordinator::~Coordinator() { Shutdown(); }
+
+void Coordinator::Drain() {
+  scheduler_->Drain();
+  if (auto* health = server_->GetHealthCheckService()) health->SetServingStatus(false);
+}
+
+bool Coordinator::Idle() const { return scheduler_->Counts().jobs_open == 0; }
+
+void Coordinator::Shutdown() {
+  if (scheduler_ != nullptr) scheduler_->Stop();
+  local_workers_.reset();
+  if (server_ != nullptr) {
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    server_->Wait();
+    server_.reset();
+  }
+  std::error_code ignored;
+  if (!runtime_directory_.empty()) std::filesystem::remove_all(runtime_directory_, ignored);
+}
+
+}  // namespace jacserve::server

@@ -1,0 +1,195 @@
+#include "server/service/jacobian_service.h"
+
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/chunk_codec.h"
+#include "common/grpc_status.h"
+#include "common/metrics.h"
+#include "common/status.h"
+#include "jacserve/v1/worker_service.grpc.pb.h"
+#include "server/service/validate.h"
+
+namespace jacserve::server {
+namespace {
+
+constexpr int kComputeJacobianIndex = 3;  // ComputeJacobian's place among the methods of the service
+constexpr int kMaxDigests = 65'536;
+constexpr size_t kMaxPieceBytes = size_t{2} << 20;
+constexpr int kDescribeAttempts = 2;      // a graph that ends this many workers is not tried on more
+constexpr auto kDescribeTime = std::chrono::seconds(120);
+constexpr auto kCancelPoll = std::chrono::milliseconds(50);
+
+void CountSent(const EventQueue::Item& item) {
+  static prometheus::Counter& bytes = MetricCounter("relayed_bytes_total", "Bytes of events sent to clients.");
+  static prometheus::Histogram& latency = MetricHistogram(
+      "chunk_latency_seconds", "Time from a chunk's arrival to its being sent on to the client.", DurationBuckets());
+  bytes.Increment(static_cast<double>(item.size_bytes));
+  if (item.is_chunk) latency.Observe(std::chrono::duration<double>(EventQueue::Clock::now() - item.pushed).count());
+}
+
+v1::WorkerState ToProto(WorkerPhase phase) {
+  switch (phase) {
+    case WorkerPhase::kJoining:
+      return v1::WORKER_STATE_JOINING;
+    case WorkerPhase::kReady:
+      return v1::WORKER_STATE_READY;
+    case WorkerPhase::kDraining:
+      return v1::WORKER_STATE_DRAINING;
+    case WorkerPhase::kGone:
+      return v1::WORKER_STATE_GONE;
+    case WorkerPhase::kLost:
+      return v1::WORKER_STATE_LOST;
+  }
+  return v1::WORKER_STATE_UNSPECIFIED;
+}
+
+}  // namespace
+
+JacobianService::JacobianService(Scheduler& scheduler, BlobStore& store) : scheduler_(scheduler), store_(store) {
+  MarkMethodStreamed(kComputeJacobianIndex,
+                     RawHandler<v1::ComputeJacobianRequest>([this](grpc::ServerContext* context, EventStream* stream) {
+                       return FinishRpc("ComputeJacobian", Compute(*context, *stream));
+                     }).release());
+}
+
+grpc::Status JacobianService::FindMissing(grpc::ServerContext*, const v1::FindMissingRequest* request,
+                                          v1::FindMissingResponse* response) {
+  if (request->sha256_size() > kMaxDigests) {
+    return FinishRpc("FindMissing", absl::InvalidArgumentError(absl::StrCat("more than ", kMaxDigests, " keys")));
+  }
+  for (const std::string& digest : request->sha256()) {
+    if (absl::Status status = CheckDigest(digest, "a blob's key"); !status.ok()) return FinishRpc("FindMissing", status);
+    if (!store_.Contains(digest)) response->add_missing(digest);
+  }
+  return FinishRpc("FindMissing", absl::OkStatus());
+}
+
+grpc::Status JacobianService::Upload(grpc::ServerContext*, grpc::ServerReader<v1::UploadRequest>* reader,
+                                     v1::UploadResponse* response) {
+  return FinishRpc("Upload", ReceiveBlob(*reader, *response));
+}
+
+absl::Status JacobianService::ReceiveBlob(grpc::ServerReader<v1::UploadRequest>& reader,
+                                          v1::UploadResponse& response) {
+  v1::UploadRequest request;
+  if (!reader.Read(&request) || !request.has_announcement()) {
+    return absl::InvalidArgumentError("an upload begins with its announcement: sha256 and size");
+  }
+  const std::string digest = request.announcement().sha256();
+  RETURN_IF_ERROR(CheckDigest(digest, "the blob's key"));
+  ASSIGN_OR_RETURN(const std::unique_ptr<BlobUpload> upload,
+                   store_.BeginUpload(digest, request.announcement().size_bytes()));
+  response.set_already_present(upload == nullptr);
+  if (upload == nullptr) return absl::OkStatus();
+  while (reader.Read(&request)) {
+    if (request.part_case() != v1::UploadRequest::kData) {
+      return absl::InvalidArgumentError("after its announcement, an upload holds data only");
+    }
+    if (request.data().size() > kMaxPieceBytes) {
+      return absl::InvalidArgumentError("a piece of an upload holds at most 2 MiB");
+    }
+    RETURN_IF_ERROR(upload->Append(std::as_bytes(std::span(request.data()))));
+  }
+  return upload->Commit();
+}
+
+grpc::Status JacobianService::DescribeModel(grpc::ServerContext* context, const v1::DescribeModelRequest* request,
+                                            v1::ModelDescription* response) {
+  return FinishRpc("DescribeModel", Describe(*context, *request, *response));
+}
+
+absl::Status JacobianService::Describe(grpc::ServerContext& context, const v1::DescribeModelRequest& request,
+                                       v1::ModelDescription& response) {
+  RETURN_IF_ERROR(CheckDigest(request.graph_sha256(), "the graph's key"));
+  BlobPins pins(store_);
+  if (auto graph = pins.Add(request.graph_sha256()); !graph.ok()) {
+    return absl::NotFoundError(absl::StrCat("the graph is ", graph.status().message(), "; upload it and ask again"));
+  }
+  std::set<WorkerKey> tried;
+  while (true) {
+    ASSIGN_OR_RETURN(const ReadyWorker worker, scheduler_.AnyWorker(tried, [&] { return context.IsCancelled(); }));
+    const std::unique_ptr<grpc::ClientContext> call = grpc::ClientContext::FromServerContext(context);
+    if (context.deadline() > std::chrono::system_clock::now() + kDescribeTime) {
+      call->set_deadline(std::chrono::system_clock::now() + kDescribeTime);
+    }
+    const absl::Status status =
+        FromGrpc(v1::WorkerService::NewStub(worker.channel)->DescribeModel(call.get(), request, &response));
+    if (!absl::IsUnavailable(status)) return status;
+    scheduler_.WorkerLost(worker.key);
+    tried.insert(worker.key);
+    if (tried.size() >= kDescribeAttempts) {
+      return absl::InternalError("reading this graph ended the workers that tried");
+    }
+  }
+}
+
+absl::Status JacobianService::Compute(grpc::ServerContext& context, EventStream& stream) {
+  v1::ComputeJacobianRequest request;
+  if (!stream.Read(&request)) return absl::CancelledError("the client is gone");
+  ASSIGN_OR_RETURN(JobRequest job, CheckRequest(std::move(request)));
+  ASSIGN_OR_RETURN(std::unique_ptr<BlobPins> pins, PinBlobs(store_, job.spec));
+  ASSIGN_OR_RETURN(const Scheduler::Submitted submitted, scheduler_.Submit(std::move(job), std::move(pins)));
+  absl::Status status = SendEvents(context, stream, submitted);
+  if (status.ok()) {
+    v1::JacobianEvent event;
+    *event.mutable_summary() = scheduler_.SummaryOf(submitted);
+    if (!stream.Write(EncodeEvent(event))) status = absl::CancelledError("the client is gone");
+  }
+  scheduler_.Release(submitted);
+  return status;
+}
+
+// This thread alone writes to the client. While it waits for events it looks out for a client that is gone; while it
+// writes, a client that is gone makes the write fail.
+absl::Status JacobianService::SendEvents(grpc::ServerContext& context, EventStream& stream,
+                                         const Scheduler::Submitted& submitted) {
+  EventQueue& queue = submitted.job->queue();
+  while (true) {
+    if (context.IsCancelled()) return absl::CancelledError("the call was cancelled");
+    if (const std::optional<EventQueue::Item> item = queue.Pop(kCancelPoll)) {
+      if (!stream.Write(item->event)) return absl::CancelledError("the client is gone");
+      CountSent(*item);
+      if (item->is_chunk) submitted.job->AddDelivered(item->payload_bytes);
+      continue;
+    }
+    if (const std::optional<absl::Status> end = queue.EndStatus()) return *end;
+  }
+}
+
+grpc::Status JacobianService::ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
+                                          v1::ListWorkersResponse* response) {
+  for (const Worker& worker : scheduler_.Workers()) {
+    v1::WorkerInfo& info = *response->add_workers();
+    info.set_worker_id(worker.details.id);
+    info.set_state(ToProto(worker.phase));
+    info.set_backend(worker.details.backend);
+    info.set_device(worker.details.device);
+    info.set_memory_budget_bytes(worker.details.memory_budget_bytes);
+    info.set_threads(worker.details.threads);
+    info.set_peak_rss_bytes(worker.peak_rss_bytes);
+    info.set_rows_done(worker.rows_done);
+    info.set_busy(worker.lease != 0);
+  }
+  return FinishRpc("ListWorkers", absl::OkStatus());
+}
+
+grpc::Status JacobianService::GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*,
+                                            v1::GetServerInfoResponse* response) {
+  const SchedulerCounts counts = scheduler_.Counts();
+  const auto uptime = std::chrono::steady_clock::now() - started_;
+  response->set_version(JACSERVE_VERSION);
+  response->set_uptime_seconds(std::chrono::duration_cast<std::chrono::seconds>(uptime).count());
+  response->set_store_bytes(store_.bytes());
+  response->set_store_quota_bytes(store_.quota_bytes());
+  response->set_jobs_queued(counts.jobs_queued);
+  response->set_jobs_running(counts.jobs_running);
+  response->set_workers_ready(counts.workers_ready);
+  response->set_draining(counts.draining);
+  return FinishRpc("GetServerInfo", absl::OkStatus());
+}
+
+}  // namespace jacserve::server
