@@ -27,14 +27,15 @@ struct HostTensor {
   }
 };
 
-using AttributeValue = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, HostTensor>;
+using AttributeValue = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, HostTensor,
+                                    std::vector<std::string>>;
 
 struct GraphNode {
-  std::string name;     // as in the file, or "OpType_index" when it has none
+  std::string name;  // as in the file, or "OpType_index" when it has none
   std::string op_type;
-  std::string domain;   // empty: ai.onnx
+  std::string domain;                // empty: ai.onnx
   std::vector<std::string> inputs;   // value names; empty: an optional input left out
-  std::vector<std::string> outputs;
+  std::vector<std::string> outputs;  // value names; empty: an optional output left out
   std::map<std::string, AttributeValue> attributes;
 };
 
@@ -42,18 +43,18 @@ struct GraphValue {
   std::string name;
   std::optional<DType> dtype;        // none: a type that is not computed with
   std::vector<int64_t> shape;        // -1: symbolic
-  std::vector<std::string> symbols;  // per axis; empty where the size is fixed
+  std::vector<std::string> symbols;  // per axis; empty where the size is fixed or the symbol has no name
   bool has_shape = true;             // false: the file does not state a rank
 };
 
 // Nodes are in an order in which each one's inputs come before it; value names are unique.
 struct Graph {
-  std::vector<GraphValue> inputs;    // without those that are initializers too
+  std::vector<GraphValue> inputs;  // without those that are initializers too
   std::vector<GraphValue> outputs;
   std::map<std::string, HostTensor> initializers;
   std::vector<GraphNode> nodes;
   int64_t ir_version = 0;
-  int64_t opset_version = 0;         // of ai.onnx
+  int64_t opset_version = 0;  // of ai.onnx
   std::string producer;
 };
 
