@@ -29,6 +29,14 @@ std::string FieldOf(const char* file, const std::string& key) {
   return "";
 }
 
+// A field of this process's status that is given in kB.
+int64_t StatusBytes(const std::string& key) {
+  const std::string kibibytes = FieldOf("/proc/self/status", key);
+  int64_t value = 0;
+  const bool known = absl::SimpleAtoi(kibibytes.substr(0, kibibytes.find(' ')), &value);
+  return known ? value * 1024 : 0;
+}
+
 }  // namespace
 
 void TuneAllocator(const AllocatorOptions& options) {
@@ -41,12 +49,10 @@ void TuneAllocator(const AllocatorOptions& options) {
   if (options.arenas > 0) mallopt(M_ARENA_MAX, options.arenas);
 }
 
-int64_t PeakRssBytes() {
-  const std::string kibibytes = FieldOf("/proc/self/status", "VmHWM");
-  int64_t value = 0;
-  const bool known = absl::SimpleAtoi(kibibytes.substr(0, kibibytes.find(' ')), &value);
-  return known ? value * 1024 : 0;
-}
+void ReleaseFreeMemory() { malloc_trim(0); }
+
+int64_t PeakRssBytes() { return StatusBytes("VmHWM"); }
+int64_t RssBytes() { return StatusBytes("VmRSS"); }
 
 std::string ProcessorName() {
   const std::string name = FieldOf("/proc/cpuinfo", "model name");

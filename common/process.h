@@ -17,7 +17,11 @@ struct AllocatorOptions {
 // allocates a slice per message. Call first in main.
 void TuneAllocator(const AllocatorOptions& options = {});
 
+// Gives free memory of all heaps back to the system: after something large went that will not come again as it was.
+void ReleaseFreeMemory();
+
 int64_t PeakRssBytes();       // VmHWM of this process; 0 where it cannot be read
+int64_t RssBytes();           // VmRSS of this process; 0 where it cannot be read
 std::string ProcessorName();  // "AMD EPYC ..." for people
 
 // Asks the kernel to kill this process with SIGKILL when its parent dies. `parent` is the parent's id as the starter

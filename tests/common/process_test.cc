@@ -18,6 +18,18 @@ TEST(ProcessTest, PeakRssCoversWhatWasTouched) {
   EXPECT_GE(PeakRssBytes(), 64 << 20);
 }
 
+TEST(ProcessTest, FreeMemoryGoesBackToTheSystem) {
+  constexpr int64_t kBytes = 64 << 20;
+  std::vector<std::vector<char>> blocks(64);
+  for (auto& block : blocks) block.assign(kBytes / 64, 'x');
+  std::vector<char> last(1 << 20, 'x');  // keeps the top of the heap in use
+  const int64_t full = RssBytes();
+  blocks.clear();
+  ReleaseFreeMemory();
+  EXPECT_LT(RssBytes(), full - kBytes / 2);
+  EXPECT_EQ(last.back(), 'x');
+}
+
 TEST(ProcessTest, ProcessorHasAName) { EXPECT_FALSE(ProcessorName().empty()); }
 
 // A child whose child writes its id into a pipe and then waits for ever; the middle process dies by itself.
