@@ -1,0 +1,134 @@
+// The primitives of a device. Operators are formulas in these; a device is one implementation of them.
+// Everything runs over lanes: forward a lane is a sample, backward a term (row, sample, cotangent) or a row.
+// Calls are single-threaded and reentrant: the engine runs row tiles side by side, so no sum is ever split.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "common/dtype.h"
+#include "common/shape.h"
+#include "worker/backend/formulas.h"
+#include "worker/backend/geometry.h"
+#include "worker/backend/scratch.h"
+
+namespace jacserve::worker {
+
+// An operand over lanes: lane l starts `stride` elements times index[l] (or l) into data; stride 0: the same for all.
+struct ConstLanes {
+  const void* data = nullptr;
+  int64_t stride = 0;
+  const int32_t* index = nullptr;
+
+  template <class T>
+  const T* At(int64_t lane) const {
+    return static_cast<const T*>(data) + stride * (index ? index[lane] : lane);
+  }
+};
+
+struct Lanes {
+  void* data = nullptr;
+  int64_t stride = 0;
+
+  template <class T>
+  T* At(int64_t lane) const {
+    return static_cast<T*>(data) + stride * lane;
+  }
+  operator ConstLanes() const { return {data, stride, nullptr}; }
+};
+
+// Where the rows of a shared value go: row r at data + r * row_stride, element [i, j, ..] at the dot product with
+// `strides`. accumulate: add to what is there.
+struct RowSink {
+  void* data = nullptr;
+  int64_t row_stride = 0;
+  Shape shape;
+  Shape strides;
+  bool accumulate = false;
+
+  bool contiguous() const { return strides == RowMajorStrides(shape); }
+};
+
+// Term lanes r * per_row .. r * per_row + per_row - 1 belong to row r.
+struct Terms {
+  int64_t rows = 0;
+  int64_t per_row = 1;
+  int64_t lanes() const { return rows * per_row; }
+};
+
+struct GemmShape {  // C[m, n] = alpha * op(A)[m, k] op(B)[k, n] + beta * C, row-major
+  bool transpose_a = false, transpose_b = false;
+  int64_t m = 0, n = 0, k = 0;
+  int64_t lda = 0, ldb = 0, ldc = 0;
+  double alpha = 1.0, beta = 0.0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;
+  virtual DType dtype() const = 0;
+  // Called once on every thread that will call the rest: keeps libraries from starting threads of their own.
+  virtual void PrepareThread() const {}
+  int64_t element_bytes() const { return SizeOf(dtype()); }
+
+  // y = f(x), n elements a lane.
+  virtual void Unary(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x, Lanes y) const = 0;
+  // ct_x = ct_y * f'(x).
+  virtual void UnaryPullback(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x, ConstLanes y,
+                             ConstLanes ct_y, Lanes ct_x) const = 0;
+
+  // out = a (f) b over `shape`, each operand by its own strides (0 along a broadcast axis); out is C order.
+  virtual void Binary(BinaryFunction f, int64_t lanes, const Shape& shape, ConstLanes a, const Shape& a_strides,
+                      ConstLanes b, const Shape& b_strides, Lanes out) const = 0;
+
+  // dst[p . dst_strides] = (or +=) scale * src[p . src_strides] for every p in shape. With accumulate, a dst stride of
+  // 0 sums along that axis, in C order of p.
+  virtual void CopyStrided(int64_t lanes, const Shape& shape, ConstLanes src, const Shape& src_strides, Lanes dst,
+                           const Shape& dst_strides, bool accumulate, double scale) const = 0;
+  virtual void Fill(int64_t lanes, int64_t n, double value, Lanes x) const = 0;
+
+  // sink row r = sum over its terms of src (C order of sink.shape).
+  virtual void SumTerms(Terms terms, ConstLanes src, const RowSink& sink) const = 0;
+
+  // One product per lane.
+  virtual void Gemm(const GemmShape& shape, int64_t lanes, ConstLanes a, ConstLanes b, Lanes c) const = 0;
+
+  // row r [m, n] = sum over its terms of a [m] outer b [n], C order, row_stride elements from row to row.
+  virtual void OuterRows(Terms terms, int64_t m, int64_t n, ConstLanes a, ConstLanes b, Lanes rows,
+                         bool accumulate) const = 0;
+
+  // patches [g, K, L]: the input values under each kernel position, zero where it hangs over the edge.
+  virtual void Patches(const WindowGeometry& g, int64_t lanes, ConstLanes x, Lanes patches) const = 0;
+  // y [o, L] = w [g, o/g, K] patches; w in the order of g.kernel_major == false needs patches of that order.
+  virtual void ConvForward(const WindowGeometry& g, int64_t lanes, ConstLanes patches, ConstLanes w, Lanes y) const = 0;
+  // ct_x [i, n] = transpose of the convolution applied to ct_y [o, L]; w is OIHW.
+  virtual void ConvDataPullback(const WindowGeometry& g, int64_t lanes, ConstLanes ct_y, ConstLanes w, Lanes ct_x,
+                                Scratch& scratch) const = 0;
+  // row r = sum over its terms of ct_y [o, L] times transposed patches: [o, K], or [K, o] with g.kernel_major.
+  virtual void ConvWeightRows(const WindowGeometry& g, Terms terms, ConstLanes ct_y, ConstLanes patches, Lanes rows,
+                              bool accumulate) const = 0;
+
+  // y = the first maximum of each window, arg = its offset within the sample (int32), out_channels == in_channels.
+  virtual void MaxPool(const WindowGeometry& g, int64_t lanes, ConstLanes x, Lanes y, Lanes arg) const = 0;
+  // ct_x[arg[p]] += ct_y[p], ct_x otherwise zero.
+  virtual void ScatterAdd(int64_t lanes, int64_t n_out, int64_t n_in, ConstLanes arg, ConstLanes ct_y,
+                          Lanes ct_x) const = 0;
+
+  // Over the middle axis of [outer, n, inner]: y = x - log sum exp x, or softmax.
+  virtual void Softmax(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes x,
+                       Lanes y) const = 0;
+  // log: ct_x = ct_y - exp(y) sum ct_y; else: ct_x = y (ct_y - sum y ct_y).
+  virtual void SoftmaxPullback(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes y,
+                               ConstLanes ct_y, Lanes ct_x) const = 0;
+
+  // Elements of scratch that ConvDataPullback takes.
+  virtual int64_t ConvScratchElements(const WindowGeometry& g) const = 0;
+};
+
+// The oracle: plain loops, float32 or float64.
+std::unique_ptr<Backend> MakeReferenceBackend(DType dtype);
+
+}  // namespace jacserve::worker

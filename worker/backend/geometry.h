@@ -1,0 +1,33 @@
+// Windows that slide over a sample: the sizes of a convolution or pooling, up to three spatial axes.
+// Notation: i, o input and output channels, g groups, n input size, l output size, k kernel, per spatial axis.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace jacserve::worker {
+
+constexpr int kSpatialAxes = 3;  // fewer axes lead with sizes of 1
+using Spatial = std::array<int64_t, kSpatialAxes>;
+
+struct WindowGeometry {
+  int64_t in_channels = 1;
+  int64_t out_channels = 1;
+  int64_t groups = 1;
+  Spatial in = {1, 1, 1};
+  Spatial out = {1, 1, 1};
+  Spatial kernel = {1, 1, 1};
+  Spatial stride = {1, 1, 1};
+  Spatial dilation = {1, 1, 1};
+  Spatial pad_begin = {0, 0, 0};
+  bool kernel_major = false;  // order of K: false (i, k) as in OIHW, true (k, i) as in HWIO
+
+  static int64_t Volume(const Spatial& s) { return s[0] * s[1] * s[2]; }
+  int64_t InSize() const { return in_channels * Volume(in); }
+  int64_t OutSize() const { return out_channels * Volume(out); }
+  int64_t L() const { return Volume(out); }                                          // output positions
+  int64_t K() const { return in_channels / groups * Volume(kernel); }                // patch length of one group
+  int64_t PatchSize() const { return groups * K() * L(); }
+};
+
+}  // namespace jacserve::worker

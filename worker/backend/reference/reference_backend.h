@@ -1,0 +1,41 @@
+// Plain loops in the order of the formulas, for float and double. Other backends override what is hot.
+#pragma once
+
+#include "worker/backend/backend.h"
+
+namespace jacserve::worker {
+
+template <class T>
+class ReferenceBackend : public Backend {
+ public:
+  std::string_view name() const override { return "reference"; }
+  DType dtype() const override { return sizeof(T) == 4 ? DType::kFloat32 : DType::kFloat64; }
+
+  void Unary(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x, Lanes y) const override;
+  void UnaryPullback(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x, ConstLanes y,
+                     ConstLanes ct_y, Lanes ct_x) const override;
+  void Binary(BinaryFunction f, int64_t lanes, const Shape& shape, ConstLanes a, const Shape& a_strides, ConstLanes b,
+              const Shape& b_strides, Lanes out) const override;
+  void CopyStrided(int64_t lanes, const Shape& shape, ConstLanes src, const Shape& src_strides, Lanes dst,
+                   const Shape& dst_strides, bool accumulate, double scale) const override;
+  void Fill(int64_t lanes, int64_t n, double value, Lanes x) const override;
+  void SumTerms(Terms terms, ConstLanes src, const RowSink& sink) const override;
+  void Gemm(const GemmShape& shape, int64_t lanes, ConstLanes a, ConstLanes b, Lanes c) const override;
+  void OuterRows(Terms terms, int64_t m, int64_t n, ConstLanes a, ConstLanes b, Lanes rows,
+                 bool accumulate) const override;
+  void Patches(const WindowGeometry& g, int64_t lanes, ConstLanes x, Lanes patches) const override;
+  void ConvForward(const WindowGeometry& g, int64_t lanes, ConstLanes patches, ConstLanes w, Lanes y) const override;
+  void ConvDataPullback(const WindowGeometry& g, int64_t lanes, ConstLanes ct_y, ConstLanes w, Lanes ct_x,
+                        Scratch& scratch) const override;
+  void ConvWeightRows(const WindowGeometry& g, Terms terms, ConstLanes ct_y, ConstLanes patches, Lanes rows,
+                      bool accumulate) const override;
+  void MaxPool(const WindowGeometry& g, int64_t lanes, ConstLanes x, Lanes y, Lanes arg) const override;
+  void ScatterAdd(int64_t lanes, int64_t n_out, int64_t n_in, ConstLanes arg, ConstLanes ct_y,
+                  Lanes ct_x) const override;
+  void Softmax(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes x, Lanes y) const override;
+  void SoftmaxPullback(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes y, ConstLanes ct_y,
+                       Lanes ct_x) const override;
+  int64_t ConvScratchElements(const WindowGeometry& g) const override;
+};
+
+}  // namespace jacserve::worker

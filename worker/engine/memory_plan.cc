@@ -1,0 +1,43 @@
+#include "worker/engine/memory_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/size_text.h"
+
+namespace jacserve::worker {
+namespace {
+
+// Large enough for a chunk to be worth sending, small enough that a slot in use stays in a shared cache.
+constexpr int64_t kSlotBytes = int64_t{8} << 20;
+
+int64_t Pages(int64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+}  // namespace
+
+absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, int64_t budget_bytes) {
+  const int64_t smallest_slot = Pages(std::max<int64_t>(needs.largest_row_bytes, 1));
+  const int64_t all_bytes = needs.samples * needs.record_bytes;
+  const int64_t window_bytes = std::min(needs.window_samples, needs.samples) * needs.record_bytes;
+  for (int threads = std::max(needs.threads, 1); threads >= 1; --threads) {
+    const int64_t base = needs.fixed_bytes + threads * needs.thread_bytes;
+    for (const bool keep_all : {true, false}) {
+      const int64_t records = keep_all ? all_bytes : threads * window_bytes;
+      for (const int64_t slot : {std::max(smallest_slot, kSlotBytes), smallest_slot}) {
+        const int64_t room = budget_bytes - base - records;
+        // One slot being filled per thread and one on its way; records may take half of what is left, no more.
+        if (room < (threads + 1) * slot || (keep_all && records > (budget_bytes - base) / 2 && all_bytes > window_bytes)) {
+          continue;
+        }
+        const int64_t slots = std::clamp<int64_t>(room / slot, threads + 1, 2 * threads + 4);
+        return MemoryPlan{threads, keep_all, slots, slot, base + records + slots * slot};
+      }
+    }
+  }
+  const int64_t smallest = needs.fixed_bytes + needs.thread_bytes + std::min(window_bytes, all_bytes) + 2 * smallest_slot;
+  return absl::ResourceExhaustedError(absl::StrCat("a memory budget of ", SizeText(budget_bytes),
+                                                   " is too small for this request; the smallest that works is ",
+                                                   SizeText(smallest), " (", smallest, " bytes)"));
+}
+
+}  // namespace jacserve::worker

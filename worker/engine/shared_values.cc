@@ -1,0 +1,95 @@
+#include "worker/engine/shared_values.h"
+
+#include <algorithm>
+
+namespace jacserve::worker {
+namespace {
+
+std::shared_ptr<void> Allocate(int64_t bytes) {
+  return {::operator new(std::max<int64_t>(bytes, 1), std::align_val_t{64}),
+          [](void* p) { ::operator delete(p, std::align_val_t{64}); }};
+}
+
+const HostTensor* Find(const NamedTensors& tensors, const std::string& name) {
+  for (const auto& [key, tensor] : tensors) {
+    if (key == name) return &tensor;
+  }
+  return nullptr;
+}
+
+template <class To>
+void Convert(const HostTensor& from, To* to) {
+  const int64_t n = Elements(from.shape);
+  if (from.dtype == DType::kFloat32) {
+    std::copy_n(from.data<float>(), n, to);
+  } else {
+    std::transform(from.data<double>(), from.data<double>() + n, to, [](double x) { return static_cast<To>(x); });
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const void> NumbersOf(const HostTensor& tensor, const Backend& backend) {
+  if (!IsFloat(tensor.dtype) || tensor.dtype == backend.dtype()) return {tensor.bytes, tensor.bytes->data()};
+  const std::shared_ptr<void> copy = Allocate(Elements(tensor.shape) * backend.element_bytes());
+  if (backend.dtype() == DType::kFloat32) {
+    Convert(tensor, static_cast<float*>(copy.get()));
+  } else {
+    Convert(tensor, static_cast<double*>(copy.get()));
+  }
+  return copy;
+}
+
+int64_t SharedValues::PlannedBytes(const SampleProgram& program, const PullbackPlan& plan, const Backend& backend) {
+  int64_t elements = 0;
+  for (size_t v = 0; v < program.values.size(); ++v) {
+    const ProgramValue& value = program.values[v];
+    if (!value.batched && value.root == static_cast<int>(v)) elements += value.elements;
+  }
+  for (size_t n = 0; n < program.nodes.size(); ++n) {
+    const bool kept = !program.nodes[n].batched && plan.keep_saved[n];
+    if (kept) elements += program.nodes[n].op->SavedElements(backend);
+  }
+  return elements * backend.element_bytes();
+}
+
+void SharedValues::Compute(const SampleProgram& program, const PullbackPlan& plan, const JacobianProblem& problem,
+                           const Backend& backend, Scratch& scratch) {
+  values_.assign(program.values.size(), nullptr);
+  saved_.assign(program.nodes.size(), nullptr);
+  for (size_t v = 0; v < program.values.size(); ++v) {
+    const ProgramValue& value = program.values[v];
+    if (value.batched || value.root != static_cast<int>(v)) continue;
+    if (value.constant != nullptr) {
+      values_[v] = NumbersOf(*value.constant, backend);
+    } else if (value.source.has_value()) {
+      const ProgramSource& source = program.sources[*value.source];
+      const HostTensor* bound = Find(problem.weights, source.name);
+      if (source.kind == SourceKind::kSharedInput) bound = Find(problem.shared_inputs, source.name);
+      values_[v] = NumbersOf(bound != nullptr ? *bound : *source.initial, backend);
+    }
+  }
+  for (size_t n = 0; n < program.nodes.size(); ++n) {
+    const ProgramNode& node = program.nodes[n];
+    if (node.batched) continue;
+    const Scratch::Frame frame(scratch);
+    std::vector<ConstLanes> x;
+    std::vector<Lanes> y;
+    for (int input : node.inputs) x.push_back(input < 0 ? ConstLanes{} : Value(program.values[input].root));
+    for (int output : node.outputs) {
+      const std::shared_ptr<void> memory = Allocate(program.values[output].elements * backend.element_bytes());
+      values_[program.values[output].root] = memory;
+      y.push_back({memory.get(), 0});
+    }
+    const int64_t saved_bytes = node.op->SavedElements(backend) * backend.element_bytes();
+    Lanes saved{plan.keep_saved[n] ? nullptr : scratch.Take(saved_bytes), 0};
+    if (plan.keep_saved[n]) {
+      const std::shared_ptr<void> memory = Allocate(saved_bytes);
+      saved_[n] = memory;
+      saved.data = memory.get();
+    }
+    node.op->Forward({1, x, y, saved, backend, scratch});
+  }
+}
+
+}  // namespace jacserve::worker

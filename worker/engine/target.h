@@ -1,0 +1,50 @@
+// The target: its shape, its value from embeddings, and the cotangents that its rows start from.
+// In: what f gives for every sample. Out: the value; per row its terms (sample, cotangent).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/shape.h"
+#include "worker/engine/engine.h"
+
+namespace jacserve::worker {
+
+class TargetFunction {
+ public:
+  // sample_shape: f's output for one sample, the batch along `batch_axis`. first, second: samples per batch (second 0
+  // without a pairwise target).
+  TargetFunction(std::optional<PairwiseTarget> pairwise, Shape sample_shape, int batch_axis, int64_t first,
+                 int64_t second);
+
+  const Shape& shape() const { return shape_; }
+  int64_t rows() const { return rows_; }
+  int per_row() const { return pairwise_ ? 2 : 1; }
+  int64_t samples() const { return first_ + second_; }   // the second batch follows the first
+
+  // Samples of row r's terms, per_row() of them.
+  void SamplesOf(int64_t row, int32_t* samples) const;
+
+  // value [shape] from embeddings [samples, D]; T is float or double.
+  template <class T>
+  void Value(const T* embeddings, T* value) const;
+
+  // cotangents [per_row, D] of row r.
+  template <class T>
+  void Cotangents(int64_t row, const T* embeddings, T* cotangents) const;
+
+ private:
+  // M[i, j] and, when wanted, its derivatives with respect to u and v. Sums in double.
+  template <class T>
+  double Similarity(const T* u, const T* v, T* ct_u, T* ct_v) const;
+  int64_t ElementOf(int64_t row, int64_t* sample) const;
+
+  std::optional<PairwiseTarget> pairwise_;
+  Shape sample_shape_, shape_;
+  int64_t d_;               // elements of one sample's output
+  int64_t outer_ = 1, per_sample_ = 1, inner_ = 1;  // axes before, at and after the batch axis, of one sample
+  int64_t first_, second_, rows_;
+};
+
+}  // namespace jacserve::worker

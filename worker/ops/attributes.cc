@@ -1,0 +1,96 @@
+#include "worker/ops/attributes.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "common/status.h"
+
+namespace jacserve::worker {
+namespace {
+
+template <class T>
+absl::StatusOr<T> Attribute(const GraphNode& node, const std::string& name, T fallback, absl::string_view type) {
+  const auto it = node.attributes.find(name);
+  if (it == node.attributes.end()) return fallback;
+  if (const T* value = std::get_if<T>(&it->second)) return *value;
+  return absl::InvalidArgumentError(absl::StrCat("attribute ", name, " is not ", type));
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> IntAttribute(const GraphNode& node, const std::string& name, int64_t fallback) {
+  return Attribute<int64_t>(node, name, fallback, "an integer");
+}
+absl::StatusOr<float> FloatAttribute(const GraphNode& node, const std::string& name, float fallback) {
+  return Attribute<float>(node, name, fallback, "a float");
+}
+absl::StatusOr<std::string> StringAttribute(const GraphNode& node, const std::string& name, std::string fallback) {
+  return Attribute<std::string>(node, name, std::move(fallback), "a string");
+}
+absl::StatusOr<std::vector<int64_t>> IntsAttribute(const GraphNode& node, const std::string& name,
+                                                   std::vector<int64_t> fallback) {
+  return Attribute<std::vector<int64_t>>(node, name, std::move(fallback), "a list of integers");
+}
+
+absl::StatusOr<int64_t> NormalAxis(int64_t axis, int64_t rank) {
+  if (axis < -rank || axis >= rank) {
+    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " is outside a value of rank ", rank));
+  }
+  return axis < 0 ? axis + rank : axis;
+}
+
+absl::StatusOr<std::vector<int64_t>> NormalAxes(std::vector<int64_t> axes, int64_t rank) {
+  for (int64_t& axis : axes) {
+    ASSIGN_OR_RETURN(axis, NormalAxis(axis, rank));
+  }
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("axes ", ShapeText(axes), " name one axis twice"));
+  }
+  return axes;
+}
+
+absl::StatusOr<std::vector<int64_t>> ConstantInts(const InputFacts& in, size_t i, absl::string_view what) {
+  if (!in.has(i)) return absl::InvalidArgumentError(absl::StrCat(what, " is missing"));
+  const Facts& facts = in[i];
+  if (IsFloat(facts.dtype)) return absl::InvalidArgumentError(absl::StrCat(what, " must hold integers"));
+  if (facts.constant == nullptr) {
+    return absl::UnimplementedError(absl::StrCat(what, " is not known before numbers are"));
+  }
+  return IntsOf(*facts.constant);
+}
+
+std::vector<int64_t> IntsOf(const HostTensor& tensor) {
+  std::vector<int64_t> values(Elements(tensor.shape));
+  for (size_t p = 0; p < values.size(); ++p) {
+    switch (tensor.dtype) {
+      case DType::kInt64:
+        values[p] = tensor.data<int64_t>()[p];
+        break;
+      case DType::kInt32:
+        values[p] = tensor.data<int32_t>()[p];
+        break;
+      default:
+        values[p] = tensor.data<uint8_t>()[p];
+    }
+  }
+  return values;
+}
+
+HostTensor IntTensor(DType dtype, Shape shape, const std::vector<int64_t>& values) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(values.size() * SizeOf(dtype));
+  for (size_t p = 0; p < values.size(); ++p) {
+    if (dtype == DType::kInt32) {
+      const auto value = static_cast<int32_t>(values[p]);
+      std::memcpy(bytes->data() + p * sizeof value, &value, sizeof value);
+    } else if (dtype == DType::kBool) {
+      (*bytes)[p] = static_cast<std::byte>(values[p] != 0);
+    } else {
+      std::memcpy(bytes->data() + p * sizeof(int64_t), &values[p], sizeof(int64_t));
+    }
+  }
+  return {dtype, std::move(shape), std::move(bytes)};
+}
+
+}  // namespace jacserve::worker

@@ -1,0 +1,30 @@
+// Attributes and constant inputs of a node, read with their types checked.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/ops/op.h"
+
+namespace jacserve::worker {
+
+// The attribute, or the fallback when the node has none. InvalidArgument: it has another type.
+absl::StatusOr<int64_t> IntAttribute(const GraphNode& node, const std::string& name, int64_t fallback);
+absl::StatusOr<float> FloatAttribute(const GraphNode& node, const std::string& name, float fallback);
+absl::StatusOr<std::string> StringAttribute(const GraphNode& node, const std::string& name, std::string fallback);
+absl::StatusOr<std::vector<int64_t>> IntsAttribute(const GraphNode& node, const std::string& name,
+                                                   std::vector<int64_t> fallback);
+
+// axis in [-rank, rank) -> [0, rank). InvalidArgument otherwise.
+absl::StatusOr<int64_t> NormalAxis(int64_t axis, int64_t rank);
+// The same for each, sorted; InvalidArgument: one named twice.
+absl::StatusOr<std::vector<int64_t>> NormalAxes(std::vector<int64_t> axes, int64_t rank);
+
+// Integers that input i must be known to hold. InvalidArgument: it has no integer type; Unimplemented: it depends on
+// numbers that are not known when the graph is compiled.
+absl::StatusOr<std::vector<int64_t>> ConstantInts(const InputFacts& in, size_t i, absl::string_view what);
+std::vector<int64_t> IntsOf(const HostTensor& tensor);  // int32, int64 or bool
+HostTensor IntTensor(DType dtype, Shape shape, const std::vector<int64_t>& values);
+
+}  // namespace jacserve::worker

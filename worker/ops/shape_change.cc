@@ -1,0 +1,240 @@
+// Operators that change a value's shape and none of its numbers: y = x, ct_x = ct_y.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/status.h"
+#include "worker/ops/attributes.h"
+#include "worker/ops/op_table.h"
+
+namespace jacserve::worker {
+namespace {
+
+// The axis of `out` along which the samples of `in` lie: as many elements stand before it, and it is a multiple of the
+// batch. FailedPrecondition: the samples are cut up or lie inside another axis.
+absl::StatusOr<int> ReshapedBatchAxis(const Shape& in, int batch_axis, const Shape& out, int64_t batch) {
+  int64_t before = 1;
+  for (int axis = 0; axis < batch_axis; ++axis) before *= in[axis];
+  int64_t product = 1;
+  for (size_t axis = 0; axis < out.size(); ++axis) {
+    if (product == before && out[axis] % batch == 0 && (out[axis] == batch || batch != 1)) return static_cast<int>(axis);
+    product *= out[axis];
+  }
+  return MixesSamples(absl::StrCat("reshaping ", ShapeText(in), " to ", ShapeText(out), " spreads a sample's numbers"));
+}
+
+// Strides of a view under another shape: only axes of size 1 may come and go, unless the view is in C order.
+std::optional<StridedView> ReshapeView(const StridedView& x, const Shape& shape) {
+  if (x.strides == RowMajorStrides(x.shape)) return StridedView{shape, RowMajorStrides(shape)};
+  StridedView y{shape, Shape(shape.size(), 0)};
+  size_t from = 0;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] == 1) continue;
+    while (from < x.shape.size() && x.shape[from] == 1) ++from;
+    if (from == x.shape.size() || x.shape[from] != shape[axis]) return std::nullopt;
+    y.strides[axis] = x.strides[from++];
+  }
+  return y;
+}
+
+class ShapeChange : public Op {
+ public:
+  virtual absl::StatusOr<Shape> NewShape(const InputFacts& in) const = 0;
+
+  absl::StatusOr<std::vector<Facts>> InferShapes(const InputFacts& in) const override {
+    if (!in.has(0)) return absl::InvalidArgumentError("needs an input");
+    ASSIGN_OR_RETURN(Shape shape, NewShape(in));
+    ASSIGN_OR_RETURN(const int64_t count, ElementCount(shape));
+    if (count != Elements(in[0].shape)) {
+      return absl::InvalidArgumentError(absl::StrCat("cannot turn ", ShapeText(in[0].shape), " into ",
+                                                     ShapeText(shape)));
+    }
+    return std::vector<Facts>{{in[0].dtype, std::move(shape)}};
+  }
+  absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in, const std::vector<Facts>& out) const override {
+    if (in[0].batch_axis < 0) return std::vector<int>{-1};
+    ASSIGN_OR_RETURN(const int axis, ReshapedBatchAxis(in[0].shape, in[0].batch_axis, out[0].shape, in.batch));
+    return std::vector<int>{axis};
+  }
+  absl::StatusOr<std::optional<std::vector<HostTensor>>> Fold(const InputFacts& in) const override {
+    if (in[0].constant == nullptr) return std::nullopt;
+    HostTensor y = *in[0].constant;
+    ASSIGN_OR_RETURN(y.shape, NewShape(in));
+    return std::vector<HostTensor>{std::move(y)};
+  }
+  bool IsAlias() const override { return true; }
+  bool DifferentiableIn(int input) const override { return input == 0; }
+  std::optional<StridedView> ViewOf(const StridedView& x) const override { return ReshapeView(x, out_[0]); }
+  bool PullbackReadsInput(int, int) const override { return false; }
+
+  void Forward(const ForwardArgs&) const override {}                        // the same memory
+  void Pullback(int, const PullbackArgs&, Lanes) const override {}
+};
+
+// Reshape: 0 keeps the axis (unless allowzero), -1 takes what is left.
+class Reshape : public ShapeChange {
+ public:
+  explicit Reshape(bool allow_zero) : allow_zero_(allow_zero) {}
+  absl::StatusOr<Shape> NewShape(const InputFacts& in) const override {
+    ASSIGN_OR_RETURN(Shape shape, ConstantInts(in, 1, "the shape to reshape to"));
+    const Shape& from = in[0].shape;
+    int64_t known = 1;
+    int open = -1;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      if (shape[axis] == 0 && !allow_zero_) {
+        if (axis >= from.size()) return absl::InvalidArgumentError("a 0 in the shape has no axis to keep");
+        shape[axis] = from[axis];
+      }
+      if (shape[axis] == -1) {
+        if (open >= 0) return absl::InvalidArgumentError("two axes of the shape are -1");
+        open = static_cast<int>(axis);
+      } else if (shape[axis] < 0 || __builtin_mul_overflow(known, shape[axis], &known)) {
+        return absl::InvalidArgumentError(absl::StrCat("the shape ", ShapeText(shape), " is not one"));
+      }
+    }
+    if (open >= 0) shape[open] = known == 0 ? 0 : Elements(from) / known;
+    return shape;
+  }
+
+ private:
+  bool allow_zero_;
+};
+
+class Flatten : public ShapeChange {
+ public:
+  explicit Flatten(int64_t axis) : axis_(axis) {}
+  absl::StatusOr<Shape> NewShape(const InputFacts& in) const override {
+    const auto rank = static_cast<int64_t>(in[0].shape.size());
+    if (axis_ < -rank || axis_ > rank) return absl::InvalidArgumentError(absl::StrCat("axis ", axis_, " is outside"));
+    const auto middle = in[0].shape.begin() + (axis_ < 0 ? axis_ + rank : axis_);
+    return Shape{Elements({in[0].shape.begin(), middle}), Elements({middle, in[0].shape.end()})};
+  }
+
+ private:
+  int64_t axis_;
+};
+
+// Squeeze and Unsqueeze: axes by attribute before opset 13, by input from then on.
+class Squeeze : public ShapeChange {
+ public:
+  explicit Squeeze(std::optional<std::vector<int64_t>> axes) : axes_(std::move(axes)) {}
+  absl::StatusOr<Shape> NewShape(const InputFacts& in) const override {
+    std::vector<int64_t> axes = axes_.value_or(std::vector<int64_t>{});
+    const Shape& from = in[0].shape;
+    if (in.has(1)) {
+      ASSIGN_OR_RETURN(axes, ConstantInts(in, 1, "the axes to squeeze"));
+    }
+    ASSIGN_OR_RETURN(axes, NormalAxes(axes, from.size()));
+    Shape shape;
+    for (size_t axis = 0; axis < from.size(); ++axis) {
+      const bool named = std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(axis));
+      if (named && from[axis] != 1) {
+        return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " of ", ShapeText(from), " is not of size 1"));
+      }
+      if (!named && !(axes.empty() && from[axis] == 1)) shape.push_back(from[axis]);
+    }
+    return shape;
+  }
+
+ private:
+  std::optional<std::vector<int64_t>> axes_;
+};
+
+class Unsqueeze : public ShapeChange {
+ public:
+  explicit Unsqueeze(std::optional<std::vector<int64_t>> axes) : axes_(std::move(axes)) {}
+  absl::StatusOr<Shape> NewShape(const InputFacts& in) const override {
+    std::vector<int64_t> axes = axes_.value_or(std::vector<int64_t>{});
+    if (!axes_) {
+      ASSIGN_OR_RETURN(axes, ConstantInts(in, 1, "the axes to unsqueeze"));
+    }
+    ASSIGN_OR_RETURN(axes, NormalAxes(axes, in[0].shape.size() + axes.size()));
+    Shape shape = in[0].shape;
+    for (int64_t axis : axes) shape.insert(shape.begin() + axis, 1);
+    return shape;
+  }
+
+ private:
+  std::optional<std::vector<int64_t>> axes_;
+};
+
+// Identity, and Dropout as it is outside training.
+class Identity : public ShapeChange {
+ public:
+  absl::StatusOr<Shape> NewShape(const InputFacts& in) const override { return in[0].shape; }
+};
+
+// Cast between floats is the identity, since everything is computed in one precision; integers are folded.
+class Cast : public ShapeChange {
+ public:
+  explicit Cast(DType to) : to_(to) {}
+  absl::StatusOr<Shape> NewShape(const InputFacts& in) const override { return in[0].shape; }
+  absl::StatusOr<std::vector<Facts>> InferShapes(const InputFacts& in) const override {
+    if (!in.has(0)) return absl::InvalidArgumentError("needs an input");
+    if (in[0].constant == nullptr && IsFloat(in[0].dtype) != IsFloat(to_)) {
+      return absl::UnimplementedError("a cast between integers and floats of numbers not known beforehand");
+    }
+    return std::vector<Facts>{{to_, in[0].shape}};
+  }
+  absl::StatusOr<std::optional<std::vector<HostTensor>>> Fold(const InputFacts& in) const override {
+    if (in[0].constant == nullptr) return std::nullopt;
+    const HostTensor& x = *in[0].constant;
+    if (IsFloat(x.dtype) || IsFloat(to_)) {
+      return absl::UnimplementedError("a cast between integers and floats of constants");
+    }
+    return std::vector<HostTensor>{IntTensor(to_, x.shape, IntsOf(x))};
+  }
+
+ private:
+  DType to_;
+};
+
+absl::StatusOr<std::optional<std::vector<int64_t>>> AxesAttribute(const GraphNode& node) {
+  if (!node.attributes.contains("axes")) return std::nullopt;
+  ASSIGN_OR_RETURN(std::vector<int64_t> axes, IntsAttribute(node, "axes", {}));
+  return axes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Op>> MakeReshape(const GraphNode& node, int) {
+  ASSIGN_OR_RETURN(const int64_t allow_zero, IntAttribute(node, "allowzero", 0));
+  return std::make_unique<Reshape>(allow_zero != 0);
+}
+absl::StatusOr<std::unique_ptr<Op>> MakeFlatten(const GraphNode& node, int) {
+  ASSIGN_OR_RETURN(const int64_t axis, IntAttribute(node, "axis", 1));
+  return std::make_unique<Flatten>(axis);
+}
+absl::StatusOr<std::unique_ptr<Op>> MakeSqueeze(const GraphNode& node, int) {
+  ASSIGN_OR_RETURN(auto axes, AxesAttribute(node));
+  return std::make_unique<Squeeze>(std::move(axes));
+}
+absl::StatusOr<std::unique_ptr<Op>> MakeUnsqueeze(const GraphNode& node, int) {
+  ASSIGN_OR_RETURN(auto axes, AxesAttribute(node));
+  return std::make_unique<Unsqueeze>(std::move(axes));
+}
+absl::StatusOr<std::unique_ptr<Op>> MakeIdentity(const GraphNode&, int) { return std::make_unique<Identity>(); }
+absl::StatusOr<std::unique_ptr<Op>> MakeDropout(const GraphNode& node, int) {
+  if (node.outputs.size() > 1 && !node.outputs[1].empty()) {
+    return absl::UnimplementedError("a Dropout whose mask is used");
+  }
+  return std::make_unique<Identity>();
+}
+absl::StatusOr<std::unique_ptr<Op>> MakeCast(const GraphNode& node, int) {
+  ASSIGN_OR_RETURN(const int64_t to, IntAttribute(node, "to", 0));
+  switch (to) {  // onnx.TensorProto.DataType
+    case 1:
+      return std::make_unique<Cast>(DType::kFloat32);
+    case 6:
+      return std::make_unique<Cast>(DType::kInt32);
+    case 7:
+      return std::make_unique<Cast>(DType::kInt64);
+    case 9:
+      return std::make_unique<Cast>(DType::kBool);
+    case 11:
+      return std::make_unique<Cast>(DType::kFloat64);
+    default:
+      return absl::UnimplementedError(absl::StrCat("a cast to ONNX type ", to));
+  }
+}
+
+}  // namespace jacserve::worker

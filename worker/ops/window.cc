@@ -1,0 +1,88 @@
+#include "worker/ops/window.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/status.h"
+#include "worker/ops/attributes.h"
+
+namespace jacserve::worker {
+namespace {
+
+constexpr int64_t kLargestSize = int64_t{1} << 31;  // keeps sums and products of window sizes far from overflow
+
+absl::Status CheckSizes(const std::vector<int64_t>& sizes, int64_t smallest, const char* what) {
+  for (int64_t size : sizes) {
+    if (size < smallest || size > kLargestSize) {
+      return absl::InvalidArgumentError(absl::StrCat(what, " ", ShapeText(sizes), " must be at least ", smallest));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<WindowAttributes> WindowAttributes::Read(const GraphNode& node) {
+  WindowAttributes result;
+  ASSIGN_OR_RETURN(result.kernel_shape_, IntsAttribute(node, "kernel_shape", {}));
+  ASSIGN_OR_RETURN(result.strides_, IntsAttribute(node, "strides", {}));
+  ASSIGN_OR_RETURN(result.dilations_, IntsAttribute(node, "dilations", {}));
+  ASSIGN_OR_RETURN(result.pads_, IntsAttribute(node, "pads", {}));
+  ASSIGN_OR_RETURN(result.auto_pad_, StringAttribute(node, "auto_pad", "NOTSET"));
+  ASSIGN_OR_RETURN(const int64_t ceil_mode, IntAttribute(node, "ceil_mode", 0));
+  result.ceil_mode_ = ceil_mode != 0;
+  RETURN_IF_ERROR(CheckSizes(result.kernel_shape_, 1, "kernel_shape"));
+  RETURN_IF_ERROR(CheckSizes(result.strides_, 1, "strides"));
+  RETURN_IF_ERROR(CheckSizes(result.dilations_, 1, "dilations"));
+  RETURN_IF_ERROR(CheckSizes(result.pads_, 0, "pads"));
+  return result;
+}
+
+absl::StatusOr<WindowGeometry> WindowAttributes::Geometry(const Shape& x, const std::vector<int64_t>& kernel) const {
+  const size_t axes = x.size() < 2 ? 0 : x.size() - 2;
+  if (axes < 1 || axes > kSpatialAxes) {
+    return absl::UnimplementedError(absl::StrCat("a window over an input of shape ", ShapeText(x)));
+  }
+  const auto fits = [&](const std::vector<int64_t>& list, size_t n) { return list.empty() || list.size() == n; };
+  if (kernel.size() != axes || !fits(strides_, axes) || !fits(dilations_, axes) || !fits(pads_, 2 * axes)) {
+    return absl::InvalidArgumentError(absl::StrCat("kernel_shape, strides, dilations or pads do not have the ", axes,
+                                                   " spatial axes of ", ShapeText(x)));
+  }
+  RETURN_IF_ERROR(CheckSizes(kernel, 1, "the kernel"));
+  RETURN_IF_ERROR(CheckSizes({x.begin() + 2, x.end()}, 0, "the input"));
+  WindowGeometry g;
+  for (size_t axis = 0; axis < axes; ++axis) {
+    const size_t to = axis + kSpatialAxes - axes;
+    g.in[to] = x[axis + 2];
+    g.kernel[to] = kernel[axis];
+    g.stride[to] = strides_.empty() ? 1 : strides_[axis];
+    g.dilation[to] = dilations_.empty() ? 1 : dilations_[axis];
+    const int64_t reach = (g.kernel[to] - 1) * g.dilation[to] + 1;
+    int64_t total = pads_.empty() ? 0 : pads_[axis] + pads_[axis + axes];
+    g.pad_begin[to] = pads_.empty() ? 0 : pads_[axis];
+    if (auto_pad_ == "SAME_UPPER" || auto_pad_ == "SAME_LOWER") {
+      g.out[to] = (g.in[to] + g.stride[to] - 1) / g.stride[to];
+      total = std::max<int64_t>((g.out[to] - 1) * g.stride[to] + reach - g.in[to], 0);
+      g.pad_begin[to] = auto_pad_ == "SAME_UPPER" ? total / 2 : total - total / 2;
+      continue;
+    }
+    if (auto_pad_ == "VALID") total = g.pad_begin[to] = 0;
+    if (g.in[to] + total < reach) {
+      return absl::InvalidArgumentError(absl::StrCat("the kernel ", ShapeText(kernel), " is larger than the padded input ",
+                                                     ShapeText(x)));
+    }
+    const int64_t room = g.in[to] + total - reach;
+    g.out[to] = (ceil_mode_ ? (room + g.stride[to] - 1) / g.stride[to] : room / g.stride[to]) + 1;
+    // With ceil_mode a window must still begin inside the input or the padding before it.
+    if (ceil_mode_ && (g.out[to] - 1) * g.stride[to] >= g.in[to] + g.pad_begin[to]) --g.out[to];
+  }
+  return g;
+}
+
+Shape WindowOutputShape(const Shape& x, int64_t channels, const Spatial& out) {
+  Shape shape = {x[0], channels};
+  for (size_t axis = kSpatialAxes - (x.size() - 2); axis < kSpatialAxes; ++axis) shape.push_back(out[axis]);
+  return shape;
+}
+
+}  // namespace jacserve::worker

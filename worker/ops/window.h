@@ -1,0 +1,31 @@
+// Attributes that convolution and pooling share: kernel, strides, dilations, pads, auto_pad.
+// SAME: out = ceil(n/s); total = max((out-1)*s + (k-1)*d + 1 - n, 0); the odd one at the end (SAME_LOWER: at the start).
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "worker/ops/op.h"
+
+namespace jacserve::worker {
+
+class WindowAttributes {
+ public:
+  // Unimplemented: more than three spatial axes. InvalidArgument: sizes that are not positive, pads that are negative.
+  static absl::StatusOr<WindowAttributes> Read(const GraphNode& node);
+
+  // Geometry over a value [N, C, spatial...] under a kernel of these spatial sizes; channels are left to the caller.
+  // InvalidArgument: the kernel does not fit.
+  absl::StatusOr<WindowGeometry> Geometry(const Shape& x, const std::vector<int64_t>& kernel) const;
+
+  const std::vector<int64_t>& kernel_shape() const { return kernel_shape_; }
+  bool ceil_mode() const { return ceil_mode_; }
+
+ private:
+  std::vector<int64_t> kernel_shape_, strides_, dilations_, pads_;
+  std::string auto_pad_;
+  bool ceil_mode_ = false;
+};
+
+// [N, channels, spatial...] with the spatial sizes of `out`.
+Shape WindowOutputShape(const Shape& x, int64_t channels, const Spatial& out);
+
+}  // namespace jacserve::worker

@@ -1,0 +1,288 @@
+#include "worker/program/sample_program.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/status.h"
+#include "worker/ops/op_table.h"
+
+namespace jacserve::worker {
+namespace {
+
+// Stands for the number of samples while shapes are inferred. A large prime: an axis that is a multiple of it comes
+// from the batch and from nothing else, and a size that the exporter baked in shows itself by not fitting.
+constexpr int64_t kProbeBatch = 1'000'003;
+
+absl::Status Annotate(const absl::Status& status, const GraphNode& node) {
+  return absl::Status(status.code(), absl::StrCat("node ", node.name, " (", node.op_type, "): ",
+                                                  std::string(status.message())));
+}
+
+class Compiler {
+ public:
+  Compiler(const Graph& graph, const Bindings& bindings, int64_t batch)
+      : graph_(graph), bindings_(bindings), batch_(batch) {}
+
+  absl::StatusOr<SampleProgram> Run(const std::vector<const GraphNode*>& nodes, const std::string& output) {
+    BindSources(nodes, output);
+    for (const GraphNode* node : nodes) {
+      if (absl::Status status = CompileNode(*node); !status.ok()) return Annotate(status, *node);
+    }
+    const auto it = by_name_.find(output);
+    JACSERVE_CHECK(it != by_name_.end());
+    program_.output = it->second;
+    program_.output_name = output;
+    const ProgramValue& value = program_.values[program_.output];
+    if (!value.batched) {
+      return absl::InvalidArgumentError(absl::StrCat("output ", output, " does not depend on any batched input"));
+    }
+    program_.output_batch_axis = facts_[program_.output].batch_axis;
+    return std::move(program_);
+  }
+
+ private:
+  int AddValue(const std::string& name, const Facts& facts, bool batched) {
+    ProgramValue value{.name = name, .shape = facts.shape, .batched = batched};
+    if (facts.batch_axis >= 0) value.shape[facts.batch_axis] /= batch_;
+    value.elements = Elements(value.shape);
+    value.root = static_cast<int>(program_.values.size());
+    program_.values.push_back(std::move(value));
+    program_.views.emplace_back();
+    facts_.push_back(facts);
+    by_name_[name] = program_.values.back().root;
+    return program_.values.back().root;
+  }
+
+  void AddSource(const std::string& name, SourceKind kind, const BoundTensor& bound, bool live,
+                 std::shared_ptr<const HostTensor> initial) {
+    ProgramSource source{.name = name, .kind = kind, .dtype = bound.dtype, .shape = bound.shape, .initial = initial};
+    Facts facts{IsFloat(bound.dtype) ? DType::kFloat32 : bound.dtype, bound.shape};
+    if (kind == SourceKind::kInput) {
+      source.shape[0] = 1;
+      facts.shape[0] = batch_;
+      facts.batch_axis = 0;
+    } else if (initial != nullptr && !IsFloat(bound.dtype)) {
+      facts.constant = initial;
+    }
+    if (live) {
+      source.value = AddValue(name, facts, kind == SourceKind::kInput);
+      program_.values[source.value].source = static_cast<int>(program_.sources.size());
+      if (kind != SourceKind::kInput) {
+        program_.views[source.value] = {static_cast<int>(program_.sources.size()),
+                                        {bound.shape, RowMajorStrides(bound.shape)}};
+      }
+    }
+    program_.sources.push_back(std::move(source));
+  }
+
+  void BindSources(const std::vector<const GraphNode*>& nodes, const std::string& output) {
+    std::map<std::string, bool> used = {{output, true}};
+    for (const GraphNode* node : nodes) {
+      for (const std::string& input : node->inputs) used[input] = true;
+    }
+    for (const GraphValue& input : graph_.inputs) {
+      const bool live = used.contains(input.name);
+      if (const auto it = bindings_.inputs.find(input.name); it != bindings_.inputs.end()) {
+        AddSource(input.name, SourceKind::kInput, it->second, live, nullptr);
+      } else if (const auto s = bindings_.shared_inputs.find(input.name); s != bindings_.shared_inputs.end()) {
+        AddSource(input.name, SourceKind::kSharedInput, s->second, live, nullptr);
+      } else if (const auto w = bindings_.weights.find(input.name); w != bindings_.weights.end()) {
+        AddSource(input.name, SourceKind::kWeight, w->second, live, nullptr);
+        program_.parameters_are_inputs = true;
+      }
+    }
+    for (const auto& [name, tensor] : graph_.initializers) {
+      const bool live = used.contains(name);
+      if (const auto w = bindings_.weights.find(name); w != bindings_.weights.end()) {
+        AddSource(name, SourceKind::kWeight, w->second, live, nullptr);
+      } else {
+        AddSource(name, SourceKind::kWeight, {tensor.dtype, tensor.shape}, live,
+                  std::make_shared<const HostTensor>(tensor));
+      }
+    }
+    for (const auto& [name, bound] : bindings_.weights) {
+      const bool known = std::any_of(program_.sources.begin(), program_.sources.end(),
+                                     [&, n = name](const ProgramSource& source) { return source.name == n; });
+      if (!known) AddSource(name, SourceKind::kWeight, bound, false, nullptr);
+    }
+  }
+
+  absl::Status CompileNode(const GraphNode& node) {
+    const OpEntry* entry = FindOp(node.domain, node.op_type, graph_.opset_version);
+    JACSERVE_CHECK(entry != nullptr);  // all were looked up before
+    ASSIGN_OR_RETURN(std::unique_ptr<Op> op, entry->make(node, static_cast<int>(graph_.opset_version)));
+
+    InputFacts in{.batch = batch_};
+    ProgramNode compiled{.name = node.name, .op_type = node.op_type};
+    for (const std::string& input : node.inputs) {
+      const auto it = by_name_.find(input);
+      in.present.push_back(it != by_name_.end());
+      in.facts.push_back(it == by_name_.end() ? Facts{} : facts_[it->second]);
+      compiled.inputs.push_back(it == by_name_.end() ? -1 : it->second);
+      if (it != by_name_.end() && program_.values[it->second].batched) compiled.batched = true;
+    }
+    ASSIGN_OR_RETURN(std::vector<Facts> out, op->InferShapes(in));
+    ASSIGN_OR_RETURN(auto folded, op->Fold(in));
+    if (folded.has_value()) {
+      for (size_t k = 0; k < folded->size() && k < node.outputs.size(); ++k) {
+        auto constant = std::make_shared<const HostTensor>(std::move((*folded)[k]));
+        const bool is_float = IsFloat(constant->dtype);
+        const int value = AddValue(node.outputs[k], {is_float ? DType::kFloat32 : constant->dtype, constant->shape, -1,
+                                                     is_float ? nullptr : constant}, false);
+        program_.values[value].constant = std::move(constant);
+      }
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const std::vector<int> axes, op->FollowBatchAxis(in, out));
+    return AddNode(node, std::move(op), std::move(compiled), in, std::move(out), axes);
+  }
+
+  absl::Status AddNode(const GraphNode& node, std::unique_ptr<Op> op, ProgramNode compiled, const InputFacts& in,
+                       std::vector<Facts> out, const std::vector<int>& axes) {
+    std::vector<Shape> in_shapes, out_shapes;
+    for (int input : compiled.inputs) in_shapes.push_back(input < 0 ? Shape{} : program_.values[input].shape);
+    while (!compiled.inputs.empty() && compiled.inputs.back() < 0) {  // trailing optional inputs do not count
+      compiled.inputs.pop_back();
+      in_shapes.pop_back();
+    }
+    for (size_t k = 0; k < out.size(); ++k) {
+      if (!IsFloat(out[k].dtype)) {
+        return absl::UnimplementedError("integers or truth values that are not known before numbers are");
+      }
+      out[k].dtype = DType::kFloat32;
+      out[k].batch_axis = axes[k];
+      const std::string& name = k < node.outputs.size() ? node.outputs[k] : std::string();
+      compiled.outputs.push_back(AddValue(name, out[k], compiled.batched));
+      out_shapes.push_back(program_.values.back().shape);
+    }
+    for (int input : compiled.inputs) {
+      if (compiled.batched && input >= 0 && program_.values[input].batched && facts_[input].batch_axis < 0) {
+        return absl::UnimplementedError("an input whose samples cannot be told apart");
+      }
+    }
+    RETURN_IF_ERROR(op->Bind(in, in_shapes, out_shapes));
+    ProgramValue& y = program_.values[compiled.outputs[0]];
+    const auto& view = program_.views[compiled.inputs[0] < 0 ? 0 : compiled.inputs[0]];
+    if (!compiled.batched && compiled.inputs[0] >= 0 && view.has_value()) {
+      if (auto moved = op->ViewOf(view->second)) program_.views[compiled.outputs[0]] = {view->first, *moved};
+    }
+    if (op->IsAlias()) {
+      y.root = program_.values[compiled.inputs[0]].root;
+      y.constant = program_.values[compiled.inputs[0]].constant;
+      return absl::OkStatus();
+    }
+    compiled.op = std::move(op);
+    program_.nodes.push_back(std::move(compiled));
+    return absl::OkStatus();
+  }
+
+  const Graph& graph_;
+  const Bindings& bindings_;
+  const int64_t batch_;
+  SampleProgram program_;
+  std::vector<Facts> facts_;
+  std::map<std::string, int> by_name_;
+};
+
+// Bound tensors against what the graph declares.
+absl::Status CheckBindings(const Graph& graph, const Bindings& bindings) {
+  std::vector<std::string> missing, unknown, known;
+  for (const GraphValue& input : graph.inputs) {
+    known.push_back(input.name);
+    const auto find = [&](const std::map<std::string, BoundTensor>& bound) {
+      const auto it = bound.find(input.name);
+      return it == bound.end() ? nullptr : &it->second;
+    };
+    const BoundTensor* data = find(bindings.inputs);
+    const BoundTensor* tensor = data ? data : find(bindings.shared_inputs);
+    if (tensor == nullptr) tensor = find(bindings.weights);
+    if (tensor == nullptr) {
+      missing.push_back(input.name);
+      continue;
+    }
+    bool fits = !input.has_shape || input.shape.size() == tensor->shape.size();
+    for (size_t axis = 0; fits && input.has_shape && axis < input.shape.size(); ++axis) {
+      fits = input.shape[axis] < 0 || input.shape[axis] == tensor->shape[axis] || (data && axis == 0);
+    }
+    if (!fits || (data && tensor->shape.empty())) {
+      std::vector<std::string> declared;
+      for (size_t axis = 0; axis < input.shape.size(); ++axis) {
+        declared.push_back(input.shape[axis] < 0 ? (input.symbols[axis].empty() ? "?" : input.symbols[axis])
+                                                 : absl::StrCat(input.shape[axis]));
+      }
+      return absl::InvalidArgumentError(absl::StrCat("input ", input.name, " has shape ", ShapeText(tensor->shape),
+                                                     ", the graph expects [", absl::StrJoin(declared, ", "), "]"));
+    }
+    if (input.dtype.has_value() && IsFloat(*input.dtype) != IsFloat(tensor->dtype)) {
+      return absl::InvalidArgumentError(absl::StrCat("input ", input.name, " is ", std::string(NameOf(tensor->dtype)),
+                                                     ", the graph expects ", std::string(NameOf(*input.dtype))));
+    }
+  }
+  for (const auto& [name, tensor] : graph.initializers) {
+    const auto it = bindings.weights.find(name);
+    if (it != bindings.weights.end() && it->second.shape != tensor.shape) {
+      return absl::InvalidArgumentError(absl::StrCat("weight ", name, " has shape ", ShapeText(it->second.shape),
+                                                     ", the graph expects ", ShapeText(tensor.shape)));
+    }
+  }
+  for (const auto* bound : {&bindings.inputs, &bindings.shared_inputs}) {
+    for (const auto& [name, tensor] : *bound) {
+      if (std::find(known.begin(), known.end(), name) == known.end()) unknown.push_back(name);
+    }
+  }
+  if (missing.empty() && unknown.empty()) return absl::OkStatus();
+  std::string message;
+  if (!missing.empty()) message = absl::StrCat("nothing was given for graph input(s): ", absl::StrJoin(missing, ", "));
+  if (!unknown.empty()) {
+    absl::StrAppend(&message, message.empty() ? "" : "; ", "the graph has no input(s): ", absl::StrJoin(unknown, ", "));
+  }
+  return absl::InvalidArgumentError(message);
+}
+
+absl::Status CheckOperators(const Graph& graph, const std::vector<const GraphNode*>& nodes) {
+  std::map<std::string, std::vector<std::string>> unsupported;
+  for (const GraphNode* node : nodes) {
+    if (FindOp(node->domain, node->op_type, graph.opset_version) == nullptr) {
+      unsupported[node->domain.empty() ? node->op_type : absl::StrCat(node->domain, ".", node->op_type)].push_back(
+          node->name);
+    }
+  }
+  if (unsupported.empty()) return absl::OkStatus();
+  std::vector<std::string> parts;
+  for (auto& [op, names] : unsupported) {
+    const size_t count = names.size();
+    if (count > 3) names.resize(3);
+    parts.push_back(absl::StrCat(op, " (", count, "x: ", absl::StrJoin(names, ", "), count > 3 ? ", ...)" : ")"));
+  }
+  return absl::UnimplementedError(absl::StrCat("operators that opset ", graph.opset_version,
+                                               " names and jacserve does not have: ", absl::StrJoin(parts, "; ")));
+}
+
+}  // namespace
+
+absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bindings& bindings) {
+  const std::string output =
+      bindings.output.empty() && graph.outputs.size() == 1 ? graph.outputs[0].name : bindings.output;
+  ASSIGN_OR_RETURN(const std::vector<const GraphNode*> nodes, LiveNodes(graph, output));
+  RETURN_IF_ERROR(CheckOperators(graph, nodes));
+  RETURN_IF_ERROR(CheckBindings(graph, bindings));
+  if (bindings.inputs.empty()) return absl::InvalidArgumentError("no batched input was given");
+
+  absl::StatusOr<SampleProgram> program = Compiler(graph, bindings, kProbeBatch).Run(nodes, output);
+  // A file exported at a fixed batch size may have it baked into its shapes; then that size stands for the samples.
+  int64_t declared = -1;
+  for (const GraphValue& input : graph.inputs) {
+    if (bindings.inputs.contains(input.name) && !input.shape.empty()) declared = std::max(declared, input.shape[0]);
+  }
+  if (!program.ok() && declared > 0) {
+    if (auto baked = Compiler(graph, bindings, declared).Run(nodes, output); baked.ok()) return baked;
+  }
+  if (program.status().code() == absl::StatusCode::kFailedPrecondition) {
+    return absl::UnimplementedError(absl::StrCat(std::string(program.status().message()),
+                                                 "; networks that mix the samples of a batch are not supported"));
+  }
+  return program;
+}
+
+}  // namespace jacserve::worker

@@ -1,0 +1,81 @@
+// The sample program: the network for ONE sample, with shapes known, integers folded and the batch followed through.
+// In: a graph and what its inputs are bound to. Out: values and nodes that nothing after this step reads ONNX for.
+// The batch axis stays in a sample's shape with size 1 (or what one sample holds of a merged axis): the memory is the
+// same as without it, and every operator keeps its own axes, perms and targets.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/model/graph.h"
+#include "worker/ops/op.h"
+
+namespace jacserve::worker {
+
+struct BoundTensor {
+  DType dtype = DType::kFloat32;
+  Shape shape;
+};
+
+// What the user gave for the graph's inputs and initializers, by name.
+struct Bindings {
+  std::map<std::string, BoundTensor> weights;
+  std::map<std::string, BoundTensor> inputs;         // samples along axis 0
+  std::map<std::string, BoundTensor> shared_inputs;
+  std::string output;                                // empty: the graph's only one
+};
+
+struct ProgramValue {
+  std::string name;
+  Shape shape;               // of one sample
+  int64_t elements = 0;
+  bool batched = false;      // differs per sample; otherwise shared
+  int root = -1;             // the value whose memory this one is (itself, or what it is a reshape of)
+  std::shared_ptr<const HostTensor> constant;  // a number tensor from the graph that was not bound
+  std::optional<int> source;                   // index into `sources`, for bound inputs and initializers
+};
+
+struct ProgramNode {
+  std::string name;
+  std::string op_type;
+  std::unique_ptr<Op> op;
+  std::vector<int> inputs;   // value index; -1: left out
+  std::vector<int> outputs;
+  bool batched = false;      // runs per sample; otherwise once
+};
+
+enum class SourceKind { kWeight, kInput, kSharedInput };
+
+// A named tensor that flows in: a bound graph input, or an initializer (a weight with a default value).
+struct ProgramSource {
+  std::string name;
+  SourceKind kind = SourceKind::kWeight;
+  DType dtype = DType::kFloat32;
+  Shape shape;               // kInput: of one sample, [1, ...]
+  int value = -1;            // -1: the output does not depend on it
+  std::shared_ptr<const HostTensor> initial;  // the initializer's numbers, unless bound
+};
+
+struct SampleProgram {
+  std::vector<ProgramValue> values;
+  std::vector<ProgramNode> nodes;     // in order; aliases are left out
+  std::vector<ProgramSource> sources;
+  int output = -1;
+  std::string output_name;
+  int output_batch_axis = 0;          // in values[output].shape
+  bool parameters_are_inputs = false; // some weight is a graph input: then initializers are constants by default
+  std::vector<std::optional<std::pair<int, StridedView>>> views;  // per value: which source it is a view of
+};
+
+// InvalidArgument: names, shapes or types that do not fit, in the user's words. Unimplemented: operators without
+// rules, all at once; samples that are mixed.
+absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bindings& bindings);
+
+// Nodes that the output depends on, in order. InvalidArgument: no such output.
+absl::StatusOr<std::vector<const GraphNode*>> LiveNodes(const Graph& graph, const std::string& output);
+
+}  // namespace jacserve::worker
