@@ -1,0 +1,81 @@
+#include "worker/service/flags.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "common/size_text.h"
+#include "worker/service/cpu_list.h"
+
+namespace jacserve::worker {
+namespace {
+
+std::string DefaultId() {
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0) name[0] = '\0';
+  return absl::StrCat(name, "-", getpid());
+}
+
+// Stores what `parse` makes of the text; what is wrong with it otherwise.
+template <class T, class Parse>
+CLI::Validator Into(T& value, Parse parse, const char* type) {
+  return CLI::Validator(
+      [&value, parse](std::string& text) {
+        absl::StatusOr<T> parsed = parse(text);
+        if (!parsed.ok()) return std::string(parsed.status().message());
+        value = *std::move(parsed);
+        return std::string();
+      },
+      type);
+}
+
+}  // namespace
+
+std::variant<Flags, int> ParseFlags(int argc, char** argv) {
+  Flags flags;
+  WorkerOptions& worker = flags.worker;
+  worker.id = DefaultId();
+  worker.runner.threads = 0;
+  std::string budget, cpus;
+  double gone_seconds = std::chrono::duration<double>(worker.coordinator_timeout).count();
+  const std::map<std::string, BackendKind> backends = {{"cpu", BackendKind::kCpu},
+                                                       {"reference", BackendKind::kReference}};
+
+  CLI::App app("Computes rows of Jacobians for a jacserve-coordinator.", "jacserve-worker");
+  app.set_version_flag("--version", "jacserve-worker " JACSERVE_VERSION);
+  app.add_option("--coordinator", worker.coordinator, "Where the coordinator is: HOST:PORT or unix:PATH")->required();
+  app.add_option("--listen", worker.listen, "Where the coordinator may call: HOST:PORT, port 0 for any, or unix:PATH")
+      ->capture_default_str();
+  app.add_option("--advertise", worker.advertise, "Address told to the coordinator, when it differs from --listen");
+  app.add_option("--id", worker.id, "Name among the coordinator's workers")->capture_default_str();
+  app.add_option("--memory-budget", budget, "Memory to work in (default 2GiB)")
+      ->check(Into(worker.runner.memory_budget_bytes, ParseSize, "SIZE"));
+  app.add_option("--threads", worker.runner.threads, "Threads to compute with (default: one per core)")
+      ->check(CLI::Range(1, 4'096));
+  app.add_option("--backend", worker.runner.backend, "cpu or reference; float64 always runs on reference")
+      ->transform(CLI::CheckedTransformer(backends));
+  app.add_option("--cpus", cpus, "Cores to run on, for example 0-3,8")->check(Into(flags.cpus, ParseCpuList, "LIST"));
+  app.add_option("--metrics-listen", flags.metrics_listen, "Where Prometheus may scrape, HOST:PORT");
+  app.add_option("--coordinator-timeout", gone_seconds, "Seconds without a coordinator after which to end")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--drain-timeout", flags.drain_seconds, "Seconds that a running shard may take after SIGTERM")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--log-level", flags.log_level, "trace, debug, info, warning, error or off")->capture_default_str();
+  app.add_flag("--die-with-parent", flags.die_with_parent, "End at once when the process that started this one ends");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  worker.coordinator_timeout = std::chrono::milliseconds(static_cast<int64_t>(gone_seconds * 1e3));
+  if (worker.runner.threads == 0) {
+    worker.runner.threads = flags.cpus.empty() ? UsableCpus() : static_cast<int>(flags.cpus.size());
+  }
+  return flags;
+}
+
+}  // namespace jacserve::worker

@@ -1,0 +1,143 @@
+#include "worker/service/shard_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/digest.h"
+#include "common/process.h"
+#include "common/proto_convert.h"
+#include "common/size_text.h"
+#include "common/status.h"
+#include "worker/service/describe.h"
+#include "worker/service/worker_metrics.h"
+
+namespace jacserve::worker {
+namespace {
+
+std::string KeyOf(const v1::JacobianSpec& spec) {
+  const std::string text = spec.SerializeAsString();
+  return Sha256Of(std::as_bytes(std::span(text)));
+}
+
+absl::Status Busy() { return absl::FailedPreconditionError("this worker is busy with another request; try again"); }
+
+PhaseTimes Difference(const PhaseTimes& now, const PhaseTimes& before) {
+  return {.linearize = now.linearize - before.linearize,
+          .pullback = now.pullback - before.pullback,
+          .rows = now.rows - before.rows,
+          .send = now.send - before.send};
+}
+
+}  // namespace
+
+// Held by the one call that may use the engine.
+class ShardRunner::BusyLock {
+ public:
+  explicit BusyLock(std::mutex& mutex) : lock_(mutex, std::try_to_lock) {
+    if (lock_.owns_lock()) WorkerMetrics::Get().busy.Set(1);
+  }
+  ~BusyLock() {
+    if (lock_.owns_lock()) WorkerMetrics::Get().busy.Set(0);
+  }
+  bool owned() const { return lock_.owns_lock(); }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+ShardRunner::ShardRunner(const RunnerOptions& options, BlobCache& blobs, EngineFactory make_engine,
+                         GraphReporter report)
+    : options_(options),
+      blobs_(blobs),
+      make_engine_(std::move(make_engine)),
+      report_(std::move(report)),
+      reader_(blobs, ProblemShare(options.memory_budget_bytes)) {}
+
+absl::StatusOr<PreparedJob> ShardRunner::Prepare(const v1::JacobianSpec& spec) {
+  const BusyLock lock(busy_);
+  if (!lock.owned()) return Busy();
+  RETURN_IF_ERROR(UseEngineFor(spec));
+  PreparedJob job;
+  job.header = HeaderOf(engine_->layout());
+  ASSIGN_OR_RETURN(job.value, engine_->Value());
+  return job;
+}
+
+absl::StatusOr<PhaseTimes> ShardRunner::Compute(const v1::JacobianSpec& spec, RowRange rows, RowConsumer& consumer,
+                                                const std::function<bool()>& cancelled) {
+  const BusyLock lock(busy_);
+  if (!lock.owned()) return Busy();
+  RETURN_IF_ERROR(UseEngineFor(spec));
+  RETURN_IF_ERROR(engine_->ComputeRows(rows, consumer, cancelled));
+  const PhaseTimes now = engine_->phase_times();
+  return Difference(now, std::exchange(reported_, now));
+}
+
+absl::StatusOr<v1::ModelDescription> ShardRunner::Describe(const std::string& graph_sha256) {
+  // A small graph fits beside whatever is being computed; a large one needs the engine's memory while it is read.
+  absl::StatusOr<LoadedGraph> loaded = reader_.LoadGraph(graph_sha256, blobs_.capacity_bytes() / 4);
+  if (absl::IsResourceExhausted(loaded.status())) {
+    const BusyLock lock(busy_);
+    if (!lock.owned()) return absl::UnavailableError("this worker is busy and the graph is large; try again");
+    DropEngine();
+    loaded = reader_.LoadGraph(graph_sha256, ProblemShare(options_.memory_budget_bytes));
+  }
+  if (!loaded.ok()) return loaded.status();
+  return DescribeGraph(*loaded->graph, report_(*loaded->graph));
+}
+
+absl::Status ShardRunner::UseEngineFor(const v1::JacobianSpec& spec) {
+  std::string key = KeyOf(spec);
+  if (engine_ != nullptr && engine_key_ == key) return absl::OkStatus();
+  DropEngine();
+  ASSIGN_OR_RETURN(LoadedProblem loaded, reader_.Load(spec));
+  WorkerMetrics::Get().blob_cache_bytes.Set(static_cast<double>(blobs_.size_bytes()));
+  const int64_t held_bytes = blobs_.capacity_bytes() + loaded.host_bytes;
+  const EngineOptions options{
+      .backend = loaded.problem.precision == DType::kFloat64 ? BackendKind::kReference : options_.backend,
+      .memory_budget_bytes = std::max<int64_t>(options_.memory_budget_bytes - held_bytes, 1),
+      .threads = options_.threads};
+  absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine_(std::move(loaded.problem), options);
+  if (absl::IsResourceExhausted(engine.status())) {
+    return absl::ResourceExhaustedError(absl::StrCat(engine.status().message(), "; beside it, ", SizeText(held_bytes),
+                                                     " of the worker's ", SizeText(options_.memory_budget_bytes),
+                                                     " are set aside for graphs and tensors"));
+  }
+  if (!engine.ok()) return engine.status();
+  engine_ = *std::move(engine);
+  engine_key_ = std::move(key);
+  engine_backend_ = options.backend;
+  reported_ = {};
+  return absl::OkStatus();
+}
+
+void ShardRunner::DropEngine() {
+  if (engine_ == nullptr) return;
+  engine_ = nullptr;
+  // The next one allocates other sizes: what this one held would stay resident beside it.
+  ReleaseFreeMemory();
+}
+
+v1::JacobianHeader ShardRunner::HeaderOf(const JacobianLayout& layout) const {
+  v1::JacobianHeader header;
+  header.mutable_target_shape()->Assign(layout.target_shape.begin(), layout.target_shape.end());
+  header.set_value_dtype(ToProto(layout.dtype));
+  for (const BlockInfo& info : layout.blocks) {
+    v1::Block& block = *header.add_blocks();
+    block.set_name(info.name);
+    block.mutable_shape()->Assign(info.shape.begin(), info.shape.end());
+    block.set_dtype(ToProto(layout.dtype));
+    block.set_status(info.connected ? v1::BLOCK_STATUS_CONNECTED : v1::BLOCK_STATUS_UNCONNECTED);
+  }
+  *header.mutable_rows() = ToProto(RowRange{0, layout.rows});
+  header.set_precision(layout.dtype == DType::kFloat64 ? v1::PRECISION_FP64 : v1::PRECISION_FP32);
+  header.set_encoding(v1::ENCODING_DENSE);
+  header.set_backend(engine_backend_ == BackendKind::kReference ? "reference" : "cpu");
+  header.set_device(ProcessorName());
+  header.set_row_tile(layout.row_tile);
+  header.set_flops_per_row(layout.flops_per_row);
+  return header;
+}
+
+}  // namespace jacserve::worker

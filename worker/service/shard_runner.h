@@ -1,0 +1,75 @@
+// One request at a time on one engine: compiled once for all shards of a job, within the memory budget.
+// In: a spec, and rows. Out: the header and the target's value, or the rows to a consumer.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "jacserve/v1/types.pb.h"
+#include "worker/engine/engine.h"
+#include "worker/service/blob_cache.h"
+#include "worker/service/spec_reader.h"
+
+namespace jacserve::worker {
+
+using EngineFactory =
+    std::function<absl::StatusOr<std::unique_ptr<Engine>>(JacobianProblem problem, const EngineOptions& options)>;
+using GraphReporter = std::function<GraphReport(const Graph& graph)>;
+
+struct RunnerOptions {
+  int64_t memory_budget_bytes = int64_t{2} << 30;
+  int threads = 1;
+  BackendKind backend = BackendKind::kCpu;  // for float32; float64 always runs on the reference backend
+};
+
+// How the budget is shared: an eighth keeps graphs and tensors for requests to come (the capacity of the cache), the
+// graph and the tensors of the request at hand may take up to a quarter each, and the engine has the rest.
+constexpr int64_t BlobCacheShare(int64_t memory_budget_bytes) { return memory_budget_bytes / 8; }
+constexpr int64_t ProblemShare(int64_t memory_budget_bytes) { return memory_budget_bytes / 4; }
+
+struct PreparedJob {
+  v1::JacobianHeader header;
+  std::vector<std::byte> value;  // the whole target
+};
+
+// Safe to call from several threads; all but one are told FailedPrecondition.
+class ShardRunner {
+ public:
+  ShardRunner(const RunnerOptions& options, BlobCache& blobs, EngineFactory make_engine, GraphReporter report);
+
+  // Errors: SpecReader's, the engine's, FailedPrecondition while another call runs.
+  absl::StatusOr<PreparedJob> Prepare(const v1::JacobianSpec& spec);
+
+  // The time spent in each phase since the last shard of the same job, what Prepare took included.
+  // Errors: as Prepare, the consumer's, OutOfRange, Cancelled.
+  absl::StatusOr<PhaseTimes> Compute(const v1::JacobianSpec& spec, RowRange rows, RowConsumer& consumer,
+                                     const std::function<bool()>& cancelled);
+
+  // Errors: SpecReader's. Unavailable: the graph is large and a shard is being computed.
+  absl::StatusOr<v1::ModelDescription> Describe(const std::string& graph_sha256);
+
+ private:
+  class BusyLock;
+
+  absl::Status UseEngineFor(const v1::JacobianSpec& spec);
+  void DropEngine();
+  v1::JacobianHeader HeaderOf(const JacobianLayout& layout) const;
+
+  const RunnerOptions options_;
+  BlobCache& blobs_;
+  const EngineFactory make_engine_;
+  const GraphReporter report_;
+  SpecReader reader_;
+
+  std::mutex busy_;
+  std::string engine_key_;  // digest of the spec that the engine was made for
+  std::unique_ptr<Engine> engine_;
+  BackendKind engine_backend_ = BackendKind::kCpu;
+  PhaseTimes reported_;  // of this engine, by shards before
+};
+
+}  // namespace jacserve::worker

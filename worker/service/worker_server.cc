@@ -1,0 +1,135 @@
+#include "worker/service/worker_server.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/process.h"
+#include "common/status.h"
+#include "worker/service/blob_fetcher.h"
+#include "worker/service/worker_metrics.h"
+
+namespace jacserve::worker {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kMaxRequestBytes = 64 << 20;  // a spec may name many tensors
+constexpr char kServiceName[] = "jacserve.v1.WorkerService";
+
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& coordinator) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A coordinator that comes back is found within a second.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+  return grpc::CreateCustomChannel(coordinator, grpc::InsecureChannelCredentials(), arguments);
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
+}
+
+// What others must call to reach `listen`, whose port may have been chosen by the system.
+std::string AddressFor(const std::string& listen, int port) {
+  if (absl::StartsWith(listen, "unix:")) return listen;
+  const std::string host = listen.substr(0, listen.rfind(':'));
+  const bool any = host.empty() || host == "0.0.0.0" || host == "[::]" || host == "*";
+  return absl::StrCat(any ? HostName() : host, ":", port);
+}
+
+v1::RegisterRequest RegistrationOf(const WorkerOptions& options, const std::string& address) {
+  v1::RegisterRequest request;
+  request.set_worker_id(options.id);
+  request.set_address(address);
+  request.set_version(JACSERVE_VERSION);
+  request.set_backend(options.runner.backend == BackendKind::kReference ? "reference" : "cpu");
+  request.set_device(ProcessorName());
+  request.set_memory_budget_bytes(options.runner.memory_budget_bytes);
+  request.set_threads(options.runner.threads);
+  request.set_process_id(getpid());
+  return request;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const WorkerOptions& options,
+                                                                  std::function<void(const absl::Status&)> on_end) {
+  std::shared_ptr<grpc::Channel> channel = ChannelTo(options.coordinator);
+  std::unique_ptr<WorkerServer> worker(new WorkerServer(options, channel));
+  RETURN_IF_ERROR(worker->Listen(options));
+  WorkerMetrics::Get().memory_budget_bytes.Set(static_cast<double>(options.runner.memory_budget_bytes));
+  LinkOptions link;
+  link.registration = RegistrationOf(options, worker->address_);
+  link.gone_timeout = options.coordinator_timeout;
+  worker->link_ = std::make_unique<CoordinatorLink>(channel, std::move(link), std::move(on_end));
+  return worker;
+}
+
+WorkerServer::WorkerServer(const WorkerOptions& options, std::shared_ptr<grpc::Channel> channel)
+    : blobs_(FetchFromCoordinator(std::move(channel)), BlobCacheShare(options.runner.memory_budget_bytes)),
+      runner_(options.runner, blobs_, options.make_engine, options.report),
+      service_(options.id, runner_) {}
+
+WorkerServer::~WorkerServer() {
+  link_ = nullptr;
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+}
+
+absl::Status WorkerServer::Listen(const WorkerOptions& options) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  });
+  if (!absl::StartsWith(options.listen, "unix:") && !absl::StrContains(options.listen, ':')) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", options.listen, "' is no address to listen at; give HOST:PORT or unix:PATH"));
+  }
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two workers at one port are a mistake
+  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+  builder.RegisterService(&service_);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port == 0) {
+    return absl::UnavailableError(absl::StrCat("cannot listen at ", options.listen, "; is it in use?"));
+  }
+  if (grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService(); health != nullptr) {
+    health->SetServingStatus(kServiceName, true);
+  }
+  address_ = options.advertise.empty() ? AddressFor(options.listen, port) : options.advertise;
+  return absl::OkStatus();
+}
+
+void WorkerServer::Drain(milliseconds patience, const std::function<bool()>& hurry) {
+  constexpr milliseconds kPoll{20};
+  link_->Drain();
+  service_.Drain();
+  if (grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService(); health != nullptr) {
+    health->SetServingStatus(false);
+  }
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (service_.running() > 0 && std::chrono::steady_clock::now() < deadline && !hurry()) {
+    std::this_thread::sleep_for(kPoll);
+  }
+  server_->Shutdown(std::chrono::system_clock::now());  // cancels what still runs, and waits for it
+  link_->Leave();
+}
+
+}  // namespace jacserve::worker

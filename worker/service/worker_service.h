@@ -1,0 +1,41 @@
+// The gRPC shell of a worker: messages in and out, nothing computed here.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "common/raw_stream.h"
+#include "jacserve/v1/worker_service.grpc.pb.h"
+#include "worker/service/shard_runner.h"
+
+namespace jacserve::worker {
+
+class WorkerService final : public v1::WorkerService::Service {
+ public:
+  WorkerService(std::string worker_id, ShardRunner& runner);
+
+  grpc::Status DescribeModel(grpc::ServerContext* context, const v1::DescribeModelRequest* request,
+                             v1::ModelDescription* response) override;
+  grpc::Status Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
+                       grpc::ServerWriter<v1::JacobianEvent>* writer) override;
+
+  // Calls of Prepare and ComputeShard that run now.
+  int running() const { return running_; }
+
+  // From now on no new work is taken: Unavailable.
+  void Drain() { draining_ = true; }
+
+ private:
+  using ShardStream = RawStreamer<v1::ComputeShardRequest>;
+
+  absl::Status ComputeShard(grpc::ServerContext& context, ShardStream& stream);
+  absl::Status SendSummary(ShardStream& stream, int64_t rows, int64_t payload_bytes, double seconds,
+                           const PhaseTimes& phases);
+
+  const std::string worker_id_;
+  ShardRunner& runner_;
+  std::atomic<int> running_ = 0;
+  std::atomic<bool> draining_ = false;
+};
+
+}  // namespace jacserve::worker
