@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& targe
     if (channel->WaitForConnected(absl::ToChronoTime(next))) return std::make_unique<Client>(channel, options);
     if (absl::Now() >= deadline) {
       return absl::UnavailableError(Cat("no server answers at ", target, "; is jacserve-coordinator running ",
-                                                 "there, and is the port right? --local N needs no server"));
+                                        "there, and is the port right? --local N needs no server"));
     }
   }
   return absl::CancelledError("interrupted");
@@ -127,16 +127,16 @@ absl::StatusOr<v1::ModelDescription> Client::Describe(const std::string& graph_s
   v1::DescribeModelRequest request;
   request.set_graph_sha256(graph_sha256);
   v1::ModelDescription description;
-  RETURN_IF_ERROR(CallWithRetry(
-      [&](grpc::ClientContext& context) { return stub_->DescribeModel(&context, request, &description); },
-      kDescribeCall));
+  RETURN_IF_ERROR(
+      CallWithRetry([&](grpc::ClientContext& context) { return stub_->DescribeModel(&context, request, &description); },
+                    kDescribeCall));
   return description;
 }
 
 absl::StatusOr<v1::ListWorkersResponse> Client::ListWorkers() {
   v1::ListWorkersResponse response;
-  RETURN_IF_ERROR(
-      CallWithRetry([&](grpc::ClientContext& context) { return stub_->ListWorkers(&context, {}, &response); }, kShortCall));
+  RETURN_IF_ERROR(CallWithRetry(
+      [&](grpc::ClientContext& context) { return stub_->ListWorkers(&context, {}, &response); }, kShortCall));
   return response;
 }
 

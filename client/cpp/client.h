@@ -45,11 +45,11 @@ struct UploadReport {
 
 struct JacobianResult {
   Layout layout;
-  v1::JacobianSummary summary;          // phases and shards summed over resumed streams; processes of the last
-  int64_t payload_bytes = 0;            // of chunks received, repeats included
-  int64_t resumes = 0;                  // streams that broke and were continued
-  double seconds = 0;                   // wall time of the whole call
-  double seconds_to_header = 0;         // until the first header: queueing, planning and the forward pass
+  v1::JacobianSummary summary;   // phases and shards summed over resumed streams; processes of the last
+  int64_t payload_bytes = 0;     // of chunks received, repeats included
+  int64_t resumes = 0;           // streams that broke and were continued
+  double seconds = 0;            // wall time of the whole call
+  double seconds_to_header = 0;  // until the first header: queueing, planning and the forward pass
 };
 
 // One thread at a time.

@@ -1,9 +1,9 @@
 // Client::ComputeJacobian: one stream after another until every row is there.
 #include <chrono>
 
-#include "client/cpp/text.h"
 #include "client/cpp/client.h"
 #include "client/cpp/event_checker.h"
+#include "client/cpp/text.h"
 #include "common/chunk_codec.h"
 #include "common/grpc_status.h"
 #include "common/proto_convert.h"
@@ -81,8 +81,7 @@ absl::StatusOr<JacobianResult> Client::ComputeJacobian(const PreparedRequest& re
     if (checker.progress() > progress) retry.Progressed();
     if (!retry.TryAgain()) {
       if (options_.stop.stop_requested()) return absl::CancelledError("interrupted");
-      return absl::Status(end.status.code(), Cat("gave up after ", retry.failures(), " tries: ",
-                                                          end.status.message()));
+      return absl::Status(end.status.code(), Cat("gave up after ", retry.failures(), " tries: ", end.status.message()));
     }
     ++result.resumes;
   }

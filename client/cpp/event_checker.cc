@@ -8,9 +8,7 @@
 namespace jacserve::client {
 namespace {
 
-absl::Status Bad(std::string_view what) {
-  return absl::DataLossError(Cat("the server's answer is damaged: ", what));
-}
+absl::Status Bad(std::string_view what) { return absl::DataLossError(Cat("the server's answer is damaged: ", what)); }
 
 std::string RowsText(RowRange rows) { return Cat("rows ", rows.begin, ":", rows.end()); }
 
@@ -61,7 +59,7 @@ absl::Status EventChecker::OnHeader(const v1::JacobianHeader& header) {
   layout.rows = rows_.value_or(RowRange{0, layout.target_rows});
   if (layout.rows.end() > layout.target_rows) {
     return absl::OutOfRangeError(Cat(RowsText(layout.rows), " were asked for, but the target ",
-                                              ShapeText(layout.target_shape), " has ", layout.target_rows, " rows"));
+                                     ShapeText(layout.target_shape), " has ", layout.target_rows, " rows"));
   }
   rows_ = layout.rows;
   bytes_seen_.resize(layout.blocks.size());

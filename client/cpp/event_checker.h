@@ -32,8 +32,8 @@ class EventChecker {
 
   bool receiver_failed() const { return receiver_failed_; }
   const std::optional<Layout>& layout() const { return layout_; }
-  int64_t payload_bytes() const { return payload_bytes_; }  // of all chunks, repeats included
-  int64_t progress() const;                                 // grows with everything new that arrives
+  int64_t payload_bytes() const { return payload_bytes_; }         // of all chunks, repeats included
+  int64_t progress() const;                                        // grows with everything new that arrives
   const v1::JacobianSummary& summary() const { return summary_; }  // of all streams together
 
   // What to ask for next; none: all rows (nothing is known yet). At most kMaxRanges ranges.

@@ -76,7 +76,8 @@ absl::StatusOr<Layout> LayoutOf(const v1::JacobianHeader& header) {
   for (const v1::Block& block : header.blocks()) {
     ASSIGN_OR_RETURN(BlockLayout one, BlockOf(block, layout.target_shape));
     if (!names.insert(one.name).second) return BadHeader(Cat("block '", one.name, "' comes twice"));
-    if (__builtin_add_overflow(row_bytes, one.row_bytes, &row_bytes)) return BadHeader("a row is larger than any memory");
+    if (__builtin_add_overflow(row_bytes, one.row_bytes, &row_bytes))
+      return BadHeader("a row is larger than any memory");
     layout.blocks.push_back(std::move(one));
   }
   if (header.encoding() != v1::ENCODING_DENSE) return BadHeader("its rows are encoded in an unknown way");

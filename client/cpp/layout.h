@@ -17,10 +17,10 @@ namespace jacserve::client {
 // The columns of one parameter or input.
 struct BlockLayout {
   std::string name;
-  Shape shape;             // of the parameter or of the whole input batch
+  Shape shape;  // of the parameter or of the whole input batch
   DType dtype = DType::kFloat32;
-  bool connected = true;   // false: the target does not reach it, and no chunks come
-  int64_t row_bytes = 0;   // Elements(shape) * SizeOf(dtype)
+  bool connected = true;  // false: the target does not reach it, and no chunks come
+  int64_t row_bytes = 0;  // Elements(shape) * SizeOf(dtype)
 
   friend bool operator==(const BlockLayout&, const BlockLayout&) = default;
 };
@@ -29,11 +29,11 @@ struct Layout {
   Shape target_shape;
   int64_t target_rows = 0;  // Elements(target_shape)
   DType value_dtype = DType::kFloat32;
-  RowRange rows;            // the rows wanted; within [0, target_rows)
+  RowRange rows;  // the rows wanted; within [0, target_rows)
   std::vector<BlockLayout> blocks;
 
   v1::Precision precision = v1::PRECISION_FP32;
-  std::string backend;      // "reference", "cpu" or "cuda"
+  std::string backend;  // "reference", "cpu" or "cuda"
   std::string device;
   int64_t workers = 0;
 

@@ -21,8 +21,8 @@ absl::Status CheckNames(const JacobianRequest& request) {
     for (const auto& [name, array] : arrays) {
       if (name.empty()) return absl::InvalidArgumentError(Cat("a ", kind, " has no name"));
       if (name.size() > kMaxNameBytes || !IsStructurallyValidUTF8(name.data(), static_cast<int>(name.size()))) {
-        return absl::InvalidArgumentError(Cat("a ", kind, "'s name is longer than ", kMaxNameBytes,
-                                                       " bytes or not valid UTF-8"));
+        return absl::InvalidArgumentError(
+            Cat("a ", kind, "'s name is longer than ", kMaxNameBytes, " bytes or not valid UTF-8"));
       }
       if (!seen.insert(name).second) {
         return absl::InvalidArgumentError(Cat("'", name, "' is given twice; each name takes one array"));
@@ -42,13 +42,12 @@ absl::Status CheckBatch(const NamedArrays& batch, std::string_view option) {
   for (const auto& [name, array] : batch) {
     if (array.shape.empty()) {
       return absl::InvalidArgumentError(Cat(option, " '", name, "' is a scalar; it needs samples along axis 0 ",
-                                                     "(an input that is the same for all samples is a shared input)"));
+                                            "(an input that is the same for all samples is a shared input)"));
     }
     const auto& [first_name, first] = batch.front();
     if (array.shape[0] != first.shape[0]) {
       return absl::InvalidArgumentError(Cat(option, " '", name, "' has ", array.shape[0], " samples (shape ",
-                                                     ShapeText(array.shape), "), but '", first_name, "' has ",
-                                                     first.shape[0]));
+                                            ShapeText(array.shape), "), but '", first_name, "' has ", first.shape[0]));
     }
   }
   return absl::OkStatus();
@@ -57,7 +56,8 @@ absl::Status CheckBatch(const NamedArrays& batch, std::string_view option) {
 absl::Status CheckSecond(const JacobianRequest& request) {
   if (!request.target.has_pairwise()) {
     if (request.second_inputs.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError("a second batch is given, but the target is not pairwise; ask for cosine, dot or sqdist");
+    return absl::InvalidArgumentError(
+        "a second batch is given, but the target is not pairwise; ask for cosine, dot or sqdist");
   }
   if (request.second_inputs.empty()) {
     return absl::InvalidArgumentError("a pairwise target needs a second batch; give one with the same input names");
@@ -73,8 +73,8 @@ absl::Status CheckSecond(const JacobianRequest& request) {
     if (array.dtype != other.dtype || array.shape.size() != other.shape.size() ||
         !std::equal(array.shape.begin() + 1, array.shape.end(), other.shape.begin() + 1)) {
       return absl::InvalidArgumentError(Cat("second input '", name, "' is ", NameOf(array.dtype), " ",
-                                                     ShapeText(array.shape), ", the first is ", NameOf(other.dtype), " ",
-                                                     ShapeText(other.shape), "; only axis 0 may differ"));
+                                            ShapeText(array.shape), ", the first is ", NameOf(other.dtype), " ",
+                                            ShapeText(other.shape), "; only axis 0 may differ"));
     }
     first.erase(found);
   }
@@ -87,8 +87,8 @@ absl::Status CheckWrtInputs(const JacobianRequest& request) {
     const auto named = [&](const auto& entry) { return entry.first == name; };
     if (std::none_of(request.inputs.begin(), request.inputs.end(), named) &&
         std::none_of(request.shared_inputs.begin(), request.shared_inputs.end(), named)) {
-      return absl::InvalidArgumentError(Cat("'", name, "' is to be differentiated with respect to, but no input of ",
-                                                     "that name is given"));
+      return absl::InvalidArgumentError(
+          Cat("'", name, "' is to be differentiated with respect to, but no input of ", "that name is given"));
     }
   }
   return absl::OkStatus();
@@ -105,7 +105,8 @@ class BlobCollector {
     return sha256;
   }
 
-  void AddAll(const NamedArrays& arrays, std::string_view kind, google::protobuf::RepeatedPtrField<v1::NamedTensor>& out) {
+  void AddAll(const NamedArrays& arrays, std::string_view kind,
+              google::protobuf::RepeatedPtrField<v1::NamedTensor>& out) {
     for (const auto& [name, array] : arrays) {
       v1::NamedTensor& named = *out.Add();
       named.set_name(name);

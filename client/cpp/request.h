@@ -25,13 +25,13 @@ struct Blob {
 };
 
 struct JacobianRequest {
-  FileBytes graph;             // an ONNX file
-  NamedArrays weights;         // by parameter name; may be empty when the graph holds them
-  NamedArrays inputs;          // samples along axis 0, equally many in each
-  NamedArrays second_inputs;   // the second batch of a pairwise target: same names, same shapes behind axis 0
-  NamedArrays shared_inputs;   // the same for every sample
+  FileBytes graph;            // an ONNX file
+  NamedArrays weights;        // by parameter name; may be empty when the graph holds them
+  NamedArrays inputs;         // samples along axis 0, equally many in each
+  NamedArrays second_inputs;  // the second batch of a pairwise target: same names, same shapes behind axis 0
+  NamedArrays shared_inputs;  // the same for every sample
   v1::Target target;
-  v1::Wrt wrt;                 // both lists empty: all parameters
+  v1::Wrt wrt;  // both lists empty: all parameters
   v1::Precision precision = v1::PRECISION_FP32;
 };
 

@@ -21,7 +21,7 @@ struct ChunkData {
   uint32_t block = 0;
   int64_t byte_begin = 0;  // row * row_bytes + offset within that row
   int64_t bytes = 0;
-  Pieces pieces;           // in order, `bytes` in all, at any alignment, cut anywhere; valid during the call
+  Pieces pieces;  // in order, `bytes` in all, at any alignment, cut anywhere; valid during the call
 };
 
 class RowReceiver {
@@ -31,7 +31,8 @@ class RowReceiver {
   // Once, before all else.
   virtual absl::Status OnLayout(const Layout& layout) = 0;
 
-  // A piece of the whole target in C order, layout.value_dtype; element_begin and the size were checked. May come twice.
+  // A piece of the whole target in C order, layout.value_dtype; element_begin and the size were checked. May come
+  // twice.
   virtual absl::Status OnValue(int64_t element_begin, std::span<const std::byte> data) = 0;
 
   // In any order; the same bytes may come twice and are then the same.

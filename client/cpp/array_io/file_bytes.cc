@@ -112,7 +112,8 @@ absl::Status WriteFileAtomically(const std::string& path, std::span<const std::s
   }
   if (status.ok() && ::fsync(file.get()) != 0) status = FileError(errno, path, "cannot be made durable");
   file.Close();
-  if (status.ok() && ::rename(part_path.c_str(), path.c_str()) != 0) status = FileError(errno, path, "cannot be renamed");
+  if (status.ok() && ::rename(part_path.c_str(), path.c_str()) != 0)
+    status = FileError(errno, path, "cannot be renamed");
   if (!status.ok()) {
     ::unlink(part_path.c_str());
     return status;

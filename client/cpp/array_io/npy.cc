@@ -85,7 +85,8 @@ class HeaderParser {
       SkipSpace();
       const size_t digits = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
       int64_t axis = 0;
-      if (digits == 0 || !absl::SimpleAtoi(std::string(rest_.substr(0, digits)), &axis) || out.size() == kMaxAxes) return false;
+      if (digits == 0 || !absl::SimpleAtoi(std::string(rest_.substr(0, digits)), &axis) || out.size() == kMaxAxes)
+        return false;
       rest_.remove_prefix(digits);
       Consume("L");  // Python 2 wrote long integers
       out.push_back(axis);
@@ -125,10 +126,10 @@ std::string_view DescrOf(DType dtype) {
 absl::Status WrongType(std::string_view name, std::string_view descr) {
   if (descr.starts_with(">")) {
     return absl::InvalidArgumentError(Cat(name, ": big-endian numbers ('", descr, "') are not read; save it as ",
-                                                   "array.astype(array.dtype.newbyteorder('<'))"));
+                                          "array.astype(array.dtype.newbyteorder('<'))"));
   }
   return absl::InvalidArgumentError(Cat(name, ": numbers of type '", descr.substr(0, 40),
-                                                 "' are not read; use float32, float64, int32, int64 or bool"));
+                                        "' are not read; use float32, float64, int32, int64 or bool"));
 }
 
 absl::Status Damaged(std::string_view name, std::string_view what) {
@@ -195,8 +196,8 @@ absl::StatusOr<Array> ParseNpy(const FileBytes& file, std::string_view name) {
   const std::span<const std::byte> data = file.bytes.subspan(static_cast<size_t>(header.data_offset));
   if (static_cast<int64_t>(data.size()) != need_bytes) {
     return absl::DataLossError(Cat(name, ": holds ", data.size(), " bytes of numbers, but its header says ",
-                                            NameOf(header.dtype), " ", ShapeText(header.shape), ", which is ", need_bytes,
-                                            " bytes; the file was cut or overwritten"));
+                                   NameOf(header.dtype), " ", ShapeText(header.shape), ", which is ", need_bytes,
+                                   " bytes; the file was cut or overwritten"));
   }
   if (!header.fortran_order || header.shape.size() < 2) return Array{header.dtype, header.shape, data, file.keep_alive};
   auto copy = std::make_shared<std::vector<std::byte>>(ToCOrder(data, header.shape, SizeOf(header.dtype)));

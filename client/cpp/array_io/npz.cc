@@ -4,9 +4,9 @@
 
 #include <map>
 
-#include "client/cpp/text.h"
 #include "client/cpp/array_io/file_bytes.h"
 #include "client/cpp/array_io/npy.h"
+#include "client/cpp/text.h"
 #include "common/status.h"
 
 namespace jacserve::client {
@@ -85,8 +85,8 @@ absl::StatusOr<Array> NpzFile::Read(std::string_view name) const {
   if (zip_stat_index(state_->archive.get(), found->second, 0, &info) != 0 || (info.valid & kNeeded) != kNeeded) {
     return absl::DataLossError(Cat(label, ": cannot be read"));
   }
-  const bool plausible = info.comp_method == ZIP_CM_STORE ? info.size == info.comp_size
-                                                          : info.size / kMaxDeflateRatio <= info.comp_size;
+  const bool plausible =
+      info.comp_method == ZIP_CM_STORE ? info.size == info.comp_size : info.size / kMaxDeflateRatio <= info.comp_size;
   if (!plausible) return absl::InvalidArgumentError(Cat(label, ": its stated size cannot be true"));
 
   const std::unique_ptr<zip_file_t, ZipFileCloser> file(zip_fopen_index(state_->archive.get(), found->second, 0));

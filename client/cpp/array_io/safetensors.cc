@@ -72,8 +72,7 @@ absl::StatusOr<Placed> ReadEntry(const std::string& tensor, const json& entry, s
   return Placed{
       tensor,
       Array{*dtype, *std::move(shape), data.subspan(static_cast<size_t>(begin), static_cast<size_t>(*need_bytes)), {}},
-      begin,
-      end};
+      begin, end};
 }
 
 // The header as JSON; nothing when it is not an object, nests too deep or names a key twice.

@@ -2,9 +2,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "client/cpp/text.h"
 #include "client/cpp/array_io/npz.h"
 #include "client/cpp/array_io/safetensors.h"
+#include "client/cpp/text.h"
 
 namespace jacserve::client {
 

@@ -154,8 +154,8 @@ Verdict BlockVerifier::Judge() const {
   JudgeFigures(sum_, "sum", &RunningFigures::sum, verdict);
   for (const auto& [row, comparison] : single_rows_) Consider(comparison, Cat("row ", row), verdict);
   if (verdict.outcome == Verdict::Outcome::kOff) {
-    verdict.problem = Cat("differs by ", verdict.worst_error, " of its largest value (", verdict.figure, "), allowed is ",
-                          tolerance_);
+    verdict.problem = Cat("differs by ", verdict.worst_error, " of its largest value (", verdict.figure,
+                          "), allowed is ", tolerance_);
   }
   return verdict;
 }

@@ -21,9 +21,9 @@ class BlockVerifier {
   BlockVerifier(BlockLayout block, Shape target_shape, RowRange rows);
 
   // What is expected. An array of a wrong shape settles the verdict.
-  void ExpectWhole(Array whole);                          // target.shape + block.shape
+  void ExpectWhole(Array whole);  // target.shape + block.shape
   void ExpectFigures(std::optional<Array> norm, std::optional<Array> dot, std::optional<Array> sum);  // per target row
-  void ExpectRow(int64_t row, Array values);              // block.shape; left out when the row is not among `rows`
+  void ExpectRow(int64_t row, Array values);  // block.shape; left out when the row is not among `rows`
 
   // Bytes [byte_begin, byte_begin + bytes) of the block seen as one array; those seen before are passed over.
   void Add(int64_t byte_begin, int64_t bytes, Pieces pieces);
@@ -36,8 +36,8 @@ class BlockVerifier {
   void AddFresh(RowRange bytes, PieceCursor& cursor);
   void AddRun(int64_t element, std::span<const double> values);
   void Settle(std::string problem);
-  void JudgeFigures(const std::optional<Comparison>& expected, const char* figure, double (RunningFigures::*actual)(int64_t) const,
-                    Verdict& verdict) const;
+  void JudgeFigures(const std::optional<Comparison>& expected, const char* figure,
+                    double (RunningFigures::*actual)(int64_t) const, Verdict& verdict) const;
   void Consider(const Comparison& comparison, std::string figure, Verdict& verdict) const;
 
   BlockLayout block_;

@@ -1,5 +1,6 @@
 // An expected array and the largest difference from it seen so far.
-// In: the expected numbers, then runs of actual ones in any order. Out: the worst difference, and whether it is allowed.
+// In: the expected numbers, then runs of actual ones in any order. Out: the worst difference, and whether it is
+// allowed.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,8 @@ std::optional<Figure> FigureOf(const std::string& name) {
   if (figure.kind == "norm" || figure.kind == "dot" || figure.kind == "sum") return figure;
   if (figure.kind != "row") return std::nullopt;
   const size_t second = figure.block.find('/');
-  if (second == std::string::npos || !absl::SimpleAtoi(figure.block.substr(0, second), &figure.row)) return std::nullopt;
+  if (second == std::string::npos || !absl::SimpleAtoi(figure.block.substr(0, second), &figure.row))
+    return std::nullopt;
   figure.block = figure.block.substr(second + 1);
   return figure;
 }
@@ -42,7 +43,8 @@ absl::StatusOr<ExpectedFile> ExpectedFile::Open(const std::string& path, const s
     return absl::InvalidArgumentError(Cat(path, ": holds no arrays to compare with"));
   }
   // A parameter may be called "norm/scale": only a file in which every name is a figure's is read as figures.
-  const bool figures = std::all_of(names.begin(), names.end(), [](const auto& name) { return FigureOf(name).has_value(); });
+  const bool figures =
+      std::all_of(names.begin(), names.end(), [](const auto& name) { return FigureOf(name).has_value(); });
   for (const std::string& name : names) {
     if (figures) {
       const Figure figure = *FigureOf(name);
@@ -57,8 +59,8 @@ absl::StatusOr<ExpectedFile> ExpectedFile::Open(const std::string& path, const s
     size_t index = 0;
     if (name.starts_with("input:") && absl::SimpleAtoi(name.substr(6), &index)) {
       if (index >= input_blocks.size()) {
-        return absl::InvalidArgumentError(Cat(path, ": holds '", name, "', but the request has only ", input_blocks.size(),
-                                              " batches of inputs (counted from 0)"));
+        return absl::InvalidArgumentError(Cat(path, ": holds '", name, "', but the request has only ",
+                                              input_blocks.size(), " batches of inputs (counted from 0)"));
       }
       block = input_blocks[index];
     }

@@ -16,7 +16,7 @@
 namespace jacserve::client {
 
 struct ExpectedBlock {
-  std::string whole;                    // each: the array's name in the archive, empty when there is none
+  std::string whole;  // each: the array's name in the archive, empty when there is none
   std::string norm, dot, sum;
   std::map<int64_t, std::string> rows;  // by row number
 };

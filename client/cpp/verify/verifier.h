@@ -20,12 +20,12 @@ constexpr double kToleranceFloat64 = 1e-9;
 
 struct Verdict {
   enum class Outcome { kRight, kOff, kNotAsked };
-  std::string block;        // or "value"
-  std::string figure;       // the array that came out worst: "whole", "norm", "dot", "sum", "row 12"
-  double worst_error = 0;   // over the scale above
+  std::string block;       // or "value"
+  std::string figure;      // the array that came out worst: "whole", "norm", "dot", "sum", "row 12"
+  double worst_error = 0;  // over the scale above
   double tolerance = 0;
   Outcome outcome = Outcome::kOff;
-  std::string problem;      // when off: why, in words
+  std::string problem;  // when off: why, in words
 };
 
 class BlockVerifier;
@@ -49,7 +49,7 @@ class Verifier : public RowReceiver {
   ExpectedFile expected_;
   std::function<bool(const std::string&)> asked_;
   int64_t value_element_bytes_ = 0;
-  std::unique_ptr<BlockVerifier> value_;             // null: no value is expected
+  std::unique_ptr<BlockVerifier> value_;                // null: no value is expected
   std::vector<std::unique_ptr<BlockVerifier>> blocks_;  // by the block's index; null: nothing is expected of it
   std::vector<Verdict> settled_;                        // known before any row: missing blocks
 };

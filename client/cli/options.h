@@ -1,0 +1,55 @@
+// The command line of `jacserve`. In: arguments and environment. Out: options, a help text, or what is wrong.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/row_range.h"
+
+namespace jacserve::client {
+
+enum class Command { kJacobian, kDescribe, kWorkers, kInfo, kVersion };
+
+// Which server does the work: the one at `server`, or, when that is empty, a private one with `local` workers.
+struct ServerChoice {
+  std::string server;                              // HOST:PORT
+  std::string local = "auto";                      // a count or "auto"
+  int64_t memory_budget_bytes = int64_t{2} << 30;  // per private worker
+};
+
+struct JacobianArguments {
+  std::string graph;                                 // path
+  std::string weights;                               // path; empty: none
+  std::vector<std::string> inputs, seconds, shared;  // NAME=FILE
+  std::string pairwise;                              // "cosine", "dot", "sqdist"; empty: the output itself
+  double sign = 1.0;
+  double epsilon = 1e-12;
+  std::string cosine_form = "sqrt_max_sum";
+  std::string output;
+  std::vector<std::string> wrt, wrt_inputs;
+  std::optional<RowRange> rows;
+  std::string precision = "fp32";
+  std::string out = "none";
+  std::string verify;  // path; empty: none
+};
+
+struct Options {
+  Command command = Command::kVersion;
+  bool json = false;
+  ServerChoice server;
+  JacobianArguments jacobian;  // `graph` is describe's too
+};
+
+struct ParsedCommandLine {
+  std::optional<Options> options;
+  std::string help;  // when there are no options: what was asked for by --help
+};
+
+// `server_from_environment`: JACSERVE_SERVER, empty when unset. InvalidArgument: what is wrong, naming the option.
+absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
+                                                   const std::string& server_from_environment);
+
+}  // namespace jacserve::client

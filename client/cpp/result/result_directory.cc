@@ -1,0 +1,183 @@
+#include "client/cpp/result/result_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "client/cpp/result/file_names.h"
+#include "client/cpp/text.h"
+#include "common/status.h"
+#include "nlohmann/json.hpp"
+
+namespace jacserve::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kSaveEvery(5);
+constexpr int64_t kReplayBytes = int64_t{1} << 20;
+constexpr char kValueFile[] = "value.npy";
+constexpr char kIndexFile[] = "index.json";
+
+absl::Status Rename(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  return error ? FileError(error.value(), to, "cannot be put in place") : absl::OkStatus();
+}
+
+}  // namespace
+
+ResultDirectory::ResultDirectory(std::string path, std::string fingerprint, std::optional<RowRange> rows)
+    : path_(std::move(path)),
+      part_folder_(Cat(path_, "/.part")),
+      rows_asked_(rows),
+      saved_at_(std::chrono::steady_clock::now()) {
+  progress_.fingerprint = std::move(fingerprint);
+}
+
+absl::StatusOr<std::unique_ptr<ResultDirectory>> ResultDirectory::Open(const std::string& path,
+                                                                       const std::string& fingerprint,
+                                                                       std::optional<RowRange> rows) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return absl::InvalidArgumentError(Cat("--out ", path, ": cannot be created: ", error.message()));
+  auto directory = std::unique_ptr<ResultDirectory>(new ResultDirectory(path, fingerprint, rows));
+  RETURN_IF_ERROR(directory->Lock());
+  std::optional<Progress> before = ReadProgress(directory->part_folder_);
+  if (before && before->fingerprint == fingerprint) {
+    directory->done_before_ = before->done;
+    directory->rows_before_ = before->rows;
+    directory->progress_ = *std::move(before);
+    return directory;
+  }
+  fs::remove_all(directory->part_folder_, error);
+  if (!error) fs::create_directory(directory->part_folder_, error);
+  if (error) return absl::InvalidArgumentError(Cat("--out ", path, ": cannot be written: ", error.message()));
+  return directory;
+}
+
+absl::Status ResultDirectory::Lock() {
+  lock_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock_.is_open()) return FileError(errno, path_, "cannot be opened");
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Cat("--out ", path_, ": another run is writing there; wait for it or choose another"));
+}
+
+Shape ResultDirectory::ArrayShape(const BlockLayout& block) const {
+  Shape shape = rows_asked_ ? Shape{layout_.rows.count} : layout_.target_shape;
+  shape.insert(shape.end(), block.shape.begin(), block.shape.end());
+  return shape;
+}
+
+absl::Status ResultDirectory::OnLayout(const Layout& layout) {
+  layout_ = layout;
+  std::vector<std::string> names;
+  for (const BlockLayout& block : layout.blocks) names.push_back(block.name);
+  const std::vector<std::string> files = FileNamesFor(names);
+  std::map<std::string, int64_t> file_bytes;
+  const auto open = [&](const std::string& name, DType dtype, const Shape& shape) {
+    file_bytes[name] = PartFile::SizeBytes(dtype, shape);
+    return PartFile::Open(Cat(part_folder_, "/", name), dtype, shape);
+  };
+  ASSIGN_OR_RETURN(value_, open(kValueFile, layout.value_dtype, layout.target_shape));
+  for (size_t i = 0; i < files.size(); ++i) {
+    const BlockLayout& block = layout.blocks[i];
+    blocks_.push_back({files[i], ArrayShape(block), std::nullopt});
+    if (!block.connected) continue;
+    ASSIGN_OR_RETURN(blocks_.back().part, open(files[i], block.dtype, blocks_.back().shape));
+  }
+  if (rows_before_ && file_bytes != progress_.file_bytes) {
+    return absl::FailedPreconditionError(
+        Cat("--out ", path_, ": an earlier run left rows of other blocks there; remove ", part_folder_));
+  }
+  progress_.rows = layout.rows;
+  progress_.file_bytes = std::move(file_bytes);
+  return absl::OkStatus();
+}
+
+absl::Status ResultDirectory::OnValue(int64_t element_begin, std::span<const std::byte> data) {
+  return value_->Write(element_begin * SizeOf(layout_.value_dtype), Pieces(&data, 1));
+}
+
+absl::Status ResultDirectory::OnChunk(const ChunkData& chunk) {
+  const int64_t skipped_bytes = layout_.rows.begin * layout_.blocks[chunk.block].row_bytes;
+  return blocks_[chunk.block].part->Write(chunk.byte_begin - skipped_bytes, chunk.pieces);
+}
+
+absl::Status ResultDirectory::OnRowsDone(RowRange rows) {
+  progress_.done.Add(rows);
+  if (std::chrono::steady_clock::now() - saved_at_ < kSaveEvery) return absl::OkStatus();
+  return Save();
+}
+
+absl::Status ResultDirectory::Replay(RowReceiver& other) const {
+  std::vector<std::byte> buffer(kReplayBytes);
+  for (const RowRange& rows : done_before_.Ranges()) {
+    for (uint32_t i = 0; i < blocks_.size(); ++i) {
+      if (!blocks_[i].part) continue;
+      const int64_t row_bytes = layout_.blocks[i].row_bytes;
+      for (int64_t at = rows.begin * row_bytes; at < rows.end() * row_bytes;) {
+        const int64_t size = std::min(kReplayBytes, rows.end() * row_bytes - at);
+        const std::span<std::byte> bytes(buffer.data(), static_cast<size_t>(size));
+        RETURN_IF_ERROR(blocks_[i].part->Read(at - layout_.rows.begin * row_bytes, bytes));
+        const std::span<const std::byte> piece = bytes;
+        RETURN_IF_ERROR(other.OnChunk({i, at, size, Pieces(&piece, 1)}));
+        at += size;
+      }
+    }
+    RETURN_IF_ERROR(other.OnRowsDone(rows));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ResultDirectory::Save() {
+  if (progress_.file_bytes.empty()) return absl::OkStatus();  // no layout yet
+  for (BlockFile& block : blocks_) {
+    if (block.part) RETURN_IF_ERROR(block.part->Sync());
+  }
+  if (value_) RETURN_IF_ERROR(value_->Sync());
+  saved_at_ = std::chrono::steady_clock::now();
+  return WriteProgress(part_folder_, progress_);
+}
+
+absl::Status ResultDirectory::Finish() {
+  RETURN_IF_ERROR(Save());
+  // The index of an earlier result must not describe a mixture.
+  std::error_code error;
+  fs::remove(Cat(path_, "/", kIndexFile), error);
+  RETURN_IF_ERROR(Rename(value_->path(), Cat(path_, "/", kValueFile)));
+  for (const BlockFile& block : blocks_) {
+    if (block.part) RETURN_IF_ERROR(Rename(block.part->path(), Cat(path_, "/", block.name)));
+  }
+  RETURN_IF_ERROR(WriteFileAtomically(Cat(path_, "/", kIndexFile), IndexJson()));
+  fs::remove_all(part_folder_, error);
+  return absl::OkStatus();
+}
+
+std::string ResultDirectory::IndexJson() const {
+  nlohmann::ordered_json index = {
+      {"row_begin", layout_.rows.begin},
+      {"row_count", layout_.rows.count},
+      {"target_shape", layout_.target_shape},
+      {"precision", NameOf(layout_.precision)},
+      {"backend", layout_.backend},
+      {"value", {{"file", kValueFile}, {"shape", layout_.target_shape}, {"dtype", NameOf(layout_.value_dtype)}}},
+      {"blocks", nlohmann::ordered_json::array()},
+  };
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const BlockLayout& block = layout_.blocks[i];
+    nlohmann::ordered_json entry = {{"name", block.name}};
+    entry["file"] = block.connected ? nlohmann::ordered_json(blocks_[i].name) : nlohmann::ordered_json();
+    entry["shape"] = blocks_[i].shape;
+    entry["parameter_shape"] = block.shape;
+    entry["dtype"] = NameOf(block.dtype);
+    entry["status"] = block.connected ? "connected" : "unconnected";
+    index["blocks"].push_back(std::move(entry));
+  }
+  return index.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace jacserve::client

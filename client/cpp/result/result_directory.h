@@ -1,0 +1,73 @@
+// Writes a Jacobian to a folder: one .npy per block, value.npy, and index.json that says what they are.
+// In: pieces of rows in any order, some perhaps twice. Out: complete files, or none and a record to continue from.
+//
+// Until all is there, files grow in OUT/.part, at their final size, beside a record of the rows that are durable. A
+// later run of the same request asks only for the others. index.json is written last.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cpp/result/part_file.h"
+#include "client/cpp/result/progress_file.h"
+#include "client/cpp/row_receiver.h"
+
+namespace jacserve::client {
+
+class ResultDirectory : public RowReceiver {
+ public:
+  // `fingerprint` identifies the request; what another request left unfinished in the folder is removed. `rows`: those
+  // wanted, none for all. InvalidArgument: not a folder that can be written. FailedPrecondition: another run writes it.
+  static absl::StatusOr<std::unique_ptr<ResultDirectory>> Open(const std::string& path, const std::string& fingerprint,
+                                                               std::optional<RowRange> rows);
+
+  // Rows that an earlier run left, and the range that they are of; empty when there was none.
+  const RowSet& done_before() const { return done_before_; }
+  std::optional<RowRange> rows_before() const { return rows_before_; }
+
+  // ResourceExhausted: no space for the result. FailedPrecondition: an earlier run's part files are of other shapes.
+  absl::Status OnLayout(const Layout& layout) override;
+  absl::Status OnValue(int64_t element_begin, std::span<const std::byte> data) override;
+  absl::Status OnChunk(const ChunkData& chunk) override;
+  absl::Status OnRowsDone(RowRange rows) override;
+
+  // Hands the rows of the earlier run to `other`, which has seen the layout and the other rows already.
+  absl::Status Replay(RowReceiver& other) const;
+
+  // Makes the rows done durable and records them; call when a run ends before its last row.
+  absl::Status Save();
+
+  // All rows are there: files get their names, then index.json is written. Nothing of OUT/.part is left.
+  absl::Status Finish();
+
+ private:
+  struct BlockFile {
+    std::string name;              // of the file, in OUT
+    Shape shape;                   // of the whole array in it
+    std::optional<PartFile> part;  // none: the block is unconnected
+  };
+
+  ResultDirectory(std::string path, std::string fingerprint, std::optional<RowRange> rows);
+
+  absl::Status Lock();
+  std::string IndexJson() const;
+  Shape ArrayShape(const BlockLayout& block) const;
+
+  std::string path_;
+  std::string part_folder_;
+  std::optional<RowRange> rows_asked_;
+  Descriptor lock_;
+  Progress progress_;
+  RowSet done_before_;
+  std::optional<RowRange> rows_before_;
+  Layout layout_;
+  std::vector<BlockFile> blocks_;
+  std::optional<PartFile> value_;
+  std::chrono::steady_clock::time_point saved_at_;
+};
+
+}  // namespace jacserve::client
