@@ -20,8 +20,9 @@ RowRange Hull(const std::vector<RowRange>& ranges) {
 }
 
 absl::Status NoSuchRows(RowRange range, const Shape& target, int64_t rows) {
-  return absl::OutOfRangeError(absl::StrCat("rows ", range.begin, ":", range.end(), " were asked for; the target of shape ",
-                                            ShapeText(target), " has ", rows, " rows"));
+  return absl::OutOfRangeError(absl::StrCat("rows ", range.begin, ":", range.end(),
+                                            " were asked for; the target of shape ", ShapeText(target), " has ", rows,
+                                            " rows"));
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ class ActiveJob : public HeaderSink {
   int64_t workers_ = 1;
   std::optional<v1::JacobianHeader> header_;
   std::vector<RowRange> wanted_;  // disjoint, in order, none empty
-  RowLayout layout_;  // set once, before any shard is assigned
+  RowLayout layout_;              // set once, before any shard is assigned
   int64_t payload_bytes_ = 0;
   std::map<std::string, double> phases_;
   std::map<std::string, v1::ProcessUsage> processes_;

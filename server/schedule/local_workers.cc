@@ -106,10 +106,19 @@ LocalWorkers::LocalWorkers(LocalWorkersOptions options, std::function<void(const
     Slot slot;
     slot.id = absl::StrCat("local-", i);
     const std::filesystem::path socket = options_.socket_directory / absl::StrCat("worker-", i);
-    slot.arguments = {"--listen", absl::StrCat("unix:", socket.string()), "--coordinator", options_.coordinator_address,
-                      "--id", slot.id, "--threads", absl::StrCat(shares[i].size()),
-                      "--cpus", absl::StrJoin(shares[i], ","), "--die-with-parent",
-                      "--log-level", options_.log_level};
+    slot.arguments = {"--listen",
+                      absl::StrCat("unix:", socket.string()),
+                      "--coordinator",
+                      options_.coordinator_address,
+                      "--id",
+                      slot.id,
+                      "--threads",
+                      absl::StrCat(shares[i].size()),
+                      "--cpus",
+                      absl::StrJoin(shares[i], ","),
+                      "--die-with-parent",
+                      "--log-level",
+                      options_.log_level};
     if (options_.memory_budget_bytes > 0) {
       slot.arguments.insert(slot.arguments.end(), {"--memory-budget", absl::StrCat(options_.memory_budget_bytes)});
     }

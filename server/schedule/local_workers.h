@@ -33,8 +33,8 @@ struct LocalWorkersOptions {
   int count = 0;
   std::filesystem::path socket_directory;  // private to this user
   std::string coordinator_address;
-  int64_t memory_budget_bytes = 0;         // 0: the worker's default
-  std::string backend;                     // empty: the worker's default
+  int64_t memory_budget_bytes = 0;  // 0: the worker's default
+  std::string backend;              // empty: the worker's default
   std::string log_level = "info";
   std::chrono::milliseconds first_backoff{200};
   std::chrono::milliseconds last_backoff{30'000};

@@ -31,6 +31,8 @@ void CountEndedJob(const Job& job) {
                              : job.phase == JobPhase::kFailed ? "failed"
                                                               : "cancelled";
   MetricCounter("jobs_ended_total", "Jobs that ended, by result.", {{"result", result}}).Increment();
+  static prometheus::Counter& retries = MetricCounter("shard_retries_total", "Shards that a worker did not finish.");
+  retries.Increment(static_cast<double>(job.retries));
 }
 
 void CountRows(int64_t rows) {
@@ -42,11 +44,6 @@ void CountShard(double seconds) {
   static prometheus::Histogram& histogram = MetricHistogram(
       "shard_duration_seconds", "Time from a shard's assignment to the end of its stream.", DurationBuckets());
   histogram.Observe(seconds);
-}
-
-void CountRetry() {
-  static prometheus::Counter& counter = MetricCounter("shard_retries_total", "Shards that a worker did not finish.");
-  counter.Increment();
 }
 
 void SetScheduleGauges(const SchedulerCounts& counts, const std::vector<Worker>& workers) {
@@ -61,7 +58,8 @@ void SetScheduleGauges(const SchedulerCounts& counts, const std::vector<Worker>&
   running.Set(static_cast<double>(counts.jobs_running));
   waiting.Set(static_cast<double>(counts.shards_waiting));
   std::map<std::string, int> by_state;
-  for (WorkerPhase phase : {WorkerPhase::kJoining, WorkerPhase::kReady, WorkerPhase::kDraining}) by_state[NameOf(phase)];
+  for (WorkerPhase phase : {WorkerPhase::kJoining, WorkerPhase::kReady, WorkerPhase::kDraining})
+    by_state[NameOf(phase)];
   double budget_bytes = 0;
   double peak_bytes = 0;
   for (const Worker& worker : workers) {

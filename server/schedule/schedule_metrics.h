@@ -9,10 +9,9 @@
 
 namespace jacserve::server {
 
-void CountEndedJob(const Job& job);
+void CountEndedJob(const Job& job);  // its result and retries
 void CountRows(int64_t rows);
 void CountShard(double seconds);
-void CountRetry();
 void SetScheduleGauges(const SchedulerCounts& counts, const std::vector<Worker>& workers);
 
 }  // namespace jacserve::server

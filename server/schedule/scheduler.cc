@@ -52,7 +52,8 @@ void Scheduler::Carry(std::unique_lock<std::mutex> lock, Effects effects) {
   std::vector<std::pair<RunnerPtr, LeaseId>> cancel;
   std::vector<RunnerPtr> retire;
   for (const Lease& lease : effects.revoked) {
-    if (auto runner = runners_.find(lease.worker); runner != runners_.end()) cancel.emplace_back(runner->second, lease.id);
+    if (auto runner = runners_.find(lease.worker); runner != runners_.end())
+      cancel.emplace_back(runner->second, lease.id);
   }
   for (JobId id : effects.ended) {
     const Job& job = state_.jobs.at(id);
@@ -239,7 +240,6 @@ Effects Scheduler::FailedLocked(const Work& work, const absl::Status& status) {
   if (IsFinal(status)) return FailJob(state_, work.lease.job, status, now);
   spdlog::warn("worker {} failed on rows {} to {}: {}", work.worker_id, work.lease.rows.begin, work.lease.rows.end(),
                status.ToString());
-  CountRetry();
   // The connection broke; if the worker lives, its next heartbeat makes it register again.
   if (absl::IsUnavailable(status)) return EndWorker(state_, work.lease.worker, WorkerPhase::kLost, now);
   return LeaseLost(state_, work.lease.id, now);
@@ -326,8 +326,6 @@ void Scheduler::ReapRunners() {
   for (const RunnerPtr& runner : over) runner->Join();
 }
 
-void Scheduler::UpdateMetrics() const {
-  SetScheduleGauges(Counts(), Workers());
-}
+void Scheduler::UpdateMetrics() const { SetScheduleGauges(Counts(), Workers()); }
 
 }  // namespace jacserve::server

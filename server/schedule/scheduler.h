@@ -32,10 +32,10 @@ class WorkerRunner;
 struct SchedulerOptions {
   StateLimits limits;
   std::chrono::milliseconds heartbeat_interval{1000};
-  double give_back_seconds = 2;             // a client may hold a worker up for so long while another job waits
-  int64_t queue_bytes = int64_t{8} << 20;   // in flight per client
+  double give_back_seconds = 2;            // a client may hold a worker up for so long while another job waits
+  int64_t queue_bytes = int64_t{8} << 20;  // in flight per client
   int max_jobs = 256;
-  bool expects_workers = false;             // some are being started: wait for them
+  bool expects_workers = false;  // some are being started: wait for them
 };
 
 struct Work {

@@ -21,7 +21,7 @@ using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
 constexpr auto kConnectTime = std::chrono::seconds(10);
-constexpr auto kBusyTime = std::chrono::seconds(10);   // for a worker to wind down the call before
+constexpr auto kBusyTime = std::chrono::seconds(10);  // for a worker to wind down the call before
 constexpr auto kBusyPause = milliseconds(20);
 
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {

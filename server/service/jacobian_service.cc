@@ -19,7 +19,7 @@ namespace {
 constexpr int kComputeJacobianIndex = 3;  // ComputeJacobian's place among the methods of the service
 constexpr int kMaxDigests = 65'536;
 constexpr size_t kMaxPieceBytes = size_t{2} << 20;
-constexpr int kDescribeAttempts = 2;      // a graph that ends this many workers is not tried on more
+constexpr int kDescribeAttempts = 2;  // a graph that ends this many workers is not tried on more
 constexpr auto kDescribeTime = std::chrono::seconds(120);
 constexpr auto kCancelPoll = std::chrono::milliseconds(50);
 
@@ -62,7 +62,8 @@ grpc::Status JacobianService::FindMissing(grpc::ServerContext*, const v1::FindMi
     return FinishRpc("FindMissing", absl::InvalidArgumentError(absl::StrCat("more than ", kMaxDigests, " keys")));
   }
   for (const std::string& digest : request->sha256()) {
-    if (absl::Status status = CheckDigest(digest, "a blob's key"); !status.ok()) return FinishRpc("FindMissing", status);
+    if (absl::Status status = CheckDigest(digest, "a blob's key"); !status.ok())
+      return FinishRpc("FindMissing", status);
     if (!store_.Contains(digest)) response->add_missing(digest);
   }
   return FinishRpc("FindMissing", absl::OkStatus());
@@ -73,8 +74,7 @@ grpc::Status JacobianService::Upload(grpc::ServerContext*, grpc::ServerReader<v1
   return FinishRpc("Upload", ReceiveBlob(*reader, *response));
 }
 
-absl::Status JacobianService::ReceiveBlob(grpc::ServerReader<v1::UploadRequest>& reader,
-                                          v1::UploadResponse& response) {
+absl::Status JacobianService::ReceiveBlob(grpc::ServerReader<v1::UploadRequest>& reader, v1::UploadResponse& response) {
   v1::UploadRequest request;
   if (!reader.Read(&request) || !request.has_announcement()) {
     return absl::InvalidArgumentError("an upload begins with its announcement: sha256 and size");

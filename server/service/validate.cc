@@ -100,8 +100,8 @@ absl::StatusOr<WorkerDetails> CheckRegistration(const v1::RegisterRequest& reque
                                                    ", the coordinator ", JACSERVE_VERSION,
                                                    "; install the same version for both"));
   }
-  return WorkerDetails{id, request.address(), request.backend(), request.device(), request.memory_budget_bytes(),
-                       request.threads()};
+  return WorkerDetails{
+      id, request.address(), request.backend(), request.device(), request.memory_budget_bytes(), request.threads()};
 }
 
 }  // namespace jacserve::server

@@ -194,8 +194,7 @@ std::optional<Lease> Assign(State& state, WorkerKey key, double now) {
   for (auto& [id, job] : state.jobs) {
     const std::optional<int> shard = NextShard(state, job, key);
     if (!shard) continue;
-    if (best == nullptr ||
-        std::pair(job.leased, job.served_seconds) < std::pair(best->leased, best->served_seconds)) {
+    if (best == nullptr || std::pair(job.leased, job.served_seconds) < std::pair(best->leased, best->served_seconds)) {
       best = &job;
       best_shard = *shard;
     }

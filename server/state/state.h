@@ -37,16 +37,16 @@ struct Job {
   JobId id = 0;
   double created = 0;
   JobPhase phase = JobPhase::kQueued;
-  absl::Status error;  // phase == kFailed
-  Shard prepare;       // its row range is empty
+  absl::Status error;         // phase == kFailed
+  Shard prepare;              // its row range is empty
   std::vector<Shard> shards;  // known once prepared
   std::set<int> waiting;      // indices of shards that wait, in the order to hand out
   int shards_done = 0;
-  int leased = 0;              // workers that are on it
-  bool stalled = false;        // its client does not read; takes no lease until it does
-  double served_seconds = 0;   // lease time used, from the level of the others when it came
+  int leased = 0;             // workers that are on it
+  bool stalled = false;       // its client does not read; takes no lease until it does
+  double served_seconds = 0;  // lease time used, from the level of the others when it came
   int64_t rows_delivered = 0;
-  int64_t retries = 0;         // leases that were lost
+  int64_t retries = 0;  // leases that were lost
 };
 
 struct Lease {
@@ -72,18 +72,18 @@ struct Worker {
   WorkerKey key = 0;
   WorkerDetails details;
   WorkerPhase phase = WorkerPhase::kJoining;
-  LeaseId lease = 0;       // 0: idle
-  double heard = 0;        // last heartbeat
-  double ended = 0;        // phase is kGone or kLost
+  LeaseId lease = 0;  // 0: idle
+  double heard = 0;   // last heartbeat
+  double ended = 0;   // phase is kGone or kLost
   int64_t peak_rss_bytes = 0;
   int64_t rows_done = 0;
 };
 
 struct StateLimits {
-  double silence_seconds = 3;            // a worker that is silent for longer is lost
-  double lease_seconds = 600;            // a shard whose stream stands still for longer is lost
-  double no_worker_seconds = 15;         // a job fails when none was there for this long
-  double keep_ended_seconds = 300;       // workers that ended stay listed
+  double silence_seconds = 3;       // a worker that is silent for longer is lost
+  double lease_seconds = 600;       // a shard whose stream stands still for longer is lost
+  double no_worker_seconds = 15;    // a job fails when none was there for this long
+  double keep_ended_seconds = 300;  // workers that ended stay listed
   int lost_workers_to_poison = 3;
 };
 

@@ -5,15 +5,16 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "server/state/state.h"
 
 namespace jacserve::server {
 
 // What follows from a transition, for whoever drives the state.
 struct Effects {
-  std::vector<Lease> revoked;       // work to be stopped at its worker; the lease is void already
-  std::vector<JobId> ended;         // jobs that are now done, failed or cancelled
-  std::vector<WorkerKey> lost;      // workers that are now lost
+  std::vector<Lease> revoked;   // work to be stopped at its worker; the lease is void already
+  std::vector<JobId> ended;     // jobs that are now done, failed or cancelled
+  std::vector<WorkerKey> lost;  // workers that are now lost
 
   void Append(Effects other);
 };
@@ -75,7 +76,7 @@ Effects EndWorker(State& state, WorkerKey worker, WorkerPhase phase, double now)
 // Silent workers, leases past their deadline, jobs that no worker came for.
 Effects Tick(State& state, double now);
 
-int LiveWorkers(const State& state);   // joining, ready or draining
+int LiveWorkers(const State& state);  // joining, ready or draining
 int ReadyWorkers(const State& state);
 
 }  // namespace jacserve::server

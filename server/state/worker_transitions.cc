@@ -84,7 +84,8 @@ Effects Tick(State& state, double now) {
     if (!IsEnded(job.phase) && now - since > state.limits.no_worker_seconds) waiting.push_back(id);
   }
   for (JobId id : waiting) {
-    effects.Append(FailJob(state, id, absl::UnavailableError("no worker is there; try again when one has joined"), now));
+    effects.Append(
+        FailJob(state, id, absl::UnavailableError("no worker is there; try again when one has joined"), now));
   }
   return effects;
 }

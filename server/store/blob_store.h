@@ -109,7 +109,7 @@ class BlobStore {
       : directory_(std::move(directory)), quota_bytes_(quota_bytes), lock_(std::move(lock)) {}
 
   absl::Status Load();
-  absl::Status MakeRoom(int64_t size_bytes);  // mutex_ held
+  absl::Status MakeRoom(int64_t size_bytes);          // mutex_ held
   void Touch(const std::string& digest, Blob& blob);  // mutex_ held
   std::filesystem::path PathOf(std::string_view digest, int64_t size_bytes) const;
   void Release(int64_t reserved_bytes);
