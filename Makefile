@@ -1,0 +1,45 @@
+# The few commands that people type. Each one brings what it needs: a fresh Debian 12 machine needs nothing else.
+.DEFAULT_GOAL := help
+.PHONY: help deps build test demo bench format check-format
+
+JOBS := $(shell nproc)
+PRESET := release
+BIN := build/$(PRESET)/bin
+SEED := tests/golden/seed_full
+PACKAGES := $(shell sed -e 's/\#.*//' packages.txt)
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+SOURCES = $(shell find common worker server client tests bench -name '*.h' -o -name '*.cc')
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
+
+deps:  ## install the Debian packages that are missing
+	@missing=$$(for package in $(PACKAGES); do \
+	  dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done); \
+	if [ -n "$$missing" ]; then \
+	  echo "installing:" $$missing; \
+	  $(SUDO) apt-get update -q && \
+	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing; \
+	fi
+
+build: deps  ## build everything into build/release
+	cmake --preset $(PRESET)
+	cmake --build --preset $(PRESET) --parallel $(JOBS)
+
+test: build  ## run every test
+	ctest --preset $(PRESET)
+
+demo: build  ## the Jacobian of the seed network (14 GB) through a coordinator and two workers, verified
+	$(BIN)/jacserve jacobian $(SEED)/graph.onnx --weights $(SEED)/weights.npz \
+	  --input x=$(SEED)/x.npy --second x=$(SEED)/y.npy \
+	  --pairwise cosine --sign -1 --epsilon 1e-12 --cosine-form sqrt_max_sum \
+	  --local 2 --out none --verify $(SEED)/expected.npz
+
+bench: build  ## the figures of README.md: ratios against a floor or a peer
+	cmake --build --preset $(PRESET) --parallel $(JOBS) --target bench
+
+format: deps  ## format our C++
+	clang-format -i $(SOURCES)
+
+check-format: deps  ## fail when something is not formatted
+	clang-format --dry-run -Werror $(SOURCES)
