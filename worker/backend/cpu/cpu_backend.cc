@@ -3,6 +3,11 @@
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
+#include <algorithm>
+#include <cstring>
+
+#include "worker/backend/cpu/kernels.h"
+#include "worker/backend/cpu/strided.h"
 #include "worker/backend/reference/reference_backend.h"
 
 namespace jacserve::worker {
@@ -13,11 +18,108 @@ class CpuBackend : public ReferenceBackend<float> {
   std::string_view name() const override { return "cpu"; }
   void PrepareThread() const override { omp_set_num_threads(1); }
 
+  void UnaryPullback(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x, ConstLanes y,
+                     ConstLanes ct_y, Lanes ct_x) const override {
+    if (f != UnaryFunction::kRelu) {
+      ReferenceBackend::UnaryPullback(f, params, lanes, n, x, y, ct_y, ct_x);
+      return;
+    }
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      cpu::ReluPullback(n, y.At<float>(lane), ct_y.At<float>(lane), ct_x.At<float>(lane));
+    }
+  }
+
+  void CopyStrided(int64_t lanes, const Shape& shape, ConstLanes src, const Shape& src_strides, Lanes dst,
+                   const Shape& dst_strides, bool accumulate, double scale) const override {
+    const cpu::StridedCopy copy(shape, src_strides, dst_strides, accumulate, static_cast<float>(scale));
+    for (int64_t lane = 0; lane < lanes; ++lane) copy.Run(src.At<float>(lane), dst.At<float>(lane));
+  }
+
+  // Rows are products of the shape of one row whatever their number, so that a row's bits are its own.
   void Gemm(const GemmShape& s, int64_t lanes, ConstLanes a, ConstLanes b, Lanes c) const override {
     for (int64_t lane = 0; lane < lanes; ++lane) {
       dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, static_cast<float>(s.alpha),
                  a.At<float>(lane), s.lda, b.At<float>(lane), s.ldb, static_cast<float>(s.beta), c.At<float>(lane),
                  s.ldc);
+    }
+  }
+
+  void OuterRows(Terms terms, int64_t m, int64_t n, ConstLanes a, ConstLanes b, Lanes rows,
+                 bool accumulate) const override {
+    const bool stream = m * n * sizeof(float) >= kStreamFromBytes;
+    for (int64_t row = 0; row < terms.rows; ++row) {
+      const int64_t lane = row * terms.per_row;
+      const float* left[] = {a.At<float>(lane), a.At<float>(lane + terms.per_row - 1)};
+      const float* right[] = {b.At<float>(lane), b.At<float>(lane + terms.per_row - 1)};
+      cpu::OuterSum(static_cast<int>(terms.per_row), m, n, left, right, rows.At<float>(row), accumulate, stream);
+    }
+  }
+
+  // Lane by lane: columns [L, (k, i)] = ct_y^T W, then each output position adds its k vectors of channels i to ct_x in
+  // channels-last order; last the channels are brought back to the front.
+  void ConvDataPullback(const WindowGeometry& g, int64_t lanes, ConstLanes ct_y, ConstLanes w, Lanes ct_x,
+                        Scratch& scratch) const override {
+    const int64_t inputs = g.in_channels / g.groups, outputs = g.out_channels / g.groups;
+    const int64_t volume = WindowGeometry::Volume(g.kernel), in_volume = WindowGeometry::Volume(g.in);
+    const Scratch::Frame frame(scratch);
+    auto* kernel = static_cast<float*>(scratch.Take(g.out_channels * g.K() * sizeof(float)));
+    auto* columns = static_cast<float*>(scratch.Take(g.L() * g.K() * sizeof(float)));
+    auto* channels_last = static_cast<float*>(scratch.Take(in_volume * inputs * sizeof(float)));
+    const cpu::StridedCopy kernel_major({g.out_channels, volume, inputs}, {inputs * volume, 1, volume},
+                                        {inputs * volume, inputs, 1}, false, 1.0f);
+    const cpu::StridedCopy channels_first({inputs, in_volume}, {1, inputs}, {in_volume, 1}, false, 1.0f);
+    if (w.stride == 0) kernel_major.Run(w.At<float>(0), kernel);
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      if (w.stride != 0) kernel_major.Run(w.At<float>(lane), kernel);
+      for (int64_t group = 0; group < g.groups; ++group) {
+        dnnl_sgemm('T', 'N', g.L(), g.K(), outputs, 1.0f, ct_y.At<float>(lane) + group * outputs * g.L(), g.L(),
+                   kernel + group * outputs * g.K(), g.K(), 0.0f, columns, g.K());
+        std::fill_n(channels_last, in_volume * inputs, 0.0f);
+        FoldColumns(g, inputs, columns, channels_last);
+        channels_first.Run(channels_last, ct_x.At<float>(lane) + group * inputs * in_volume);
+      }
+    }
+  }
+
+  int64_t ConvScratchElements(const WindowGeometry& g) const override {
+    const int64_t inputs = g.in_channels / g.groups;
+    return g.out_channels * g.K() + g.L() * g.K() + WindowGeometry::Volume(g.in) * inputs + 64;
+  }
+
+ private:
+  static constexpr int64_t kStreamFromBytes = int64_t{1} << 20;
+
+  // x [n, i] += columns [l, k, i] for every kernel position k of every output position l that meets the input.
+  static void FoldColumns(const WindowGeometry& g, int64_t inputs, const float* columns, float* x) {
+    for (int64_t l0 = 0; l0 < g.out[0]; ++l0) {
+      for (int64_t l1 = 0; l1 < g.out[1]; ++l1) {
+        for (int64_t l2 = 0; l2 < g.out[2]; ++l2) {
+          for (int64_t k0 = 0; k0 < g.kernel[0]; ++k0) {
+            const int64_t n0 = l0 * g.stride[0] + k0 * g.dilation[0] - g.pad_begin[0];
+            for (int64_t k1 = 0; k1 < g.kernel[1]; ++k1) {
+              const int64_t n1 = l1 * g.stride[1] + k1 * g.dilation[1] - g.pad_begin[1];
+              const bool outside = n0 < 0 || n0 >= g.in[0] || n1 < 0 || n1 >= g.in[1];
+              FoldLine(g, inputs, l2 * g.stride[2] - g.pad_begin[2], columns,
+                       outside ? nullptr : x + (n0 * g.in[1] + n1) * g.in[2] * inputs);
+              columns += g.kernel[2] * inputs;
+            }
+          }
+        }
+      }
+    }
+  }
+
+  // One line of kernel positions; with dilation 1 those inside the input are one stretch of memory.
+  static void FoldLine(const WindowGeometry& g, int64_t inputs, int64_t first, const float* columns, float* line) {
+    if (line == nullptr) return;
+    if (g.dilation[2] == 1) {
+      const int64_t begin = std::max<int64_t>(0, -first), end = std::min(g.kernel[2], g.in[2] - first);
+      if (end > begin) cpu::AddScaled((end - begin) * inputs, 1.0f, columns + begin * inputs, line + (first + begin) * inputs);
+      return;
+    }
+    for (int64_t k = 0; k < g.kernel[2]; ++k) {
+      const int64_t n = first + k * g.dilation[2];
+      if (n >= 0 && n < g.in[2]) cpu::AddScaled(inputs, 1.0f, columns + k * inputs, line + n * inputs);
     }
   }
 };
