@@ -39,6 +39,7 @@ absl::Status NoWorker() {
 Scheduler::Scheduler(SchedulerOptions options) : options_(std::move(options)) {
   state_.limits = options_.limits;
   state_.limits.silence_seconds = 3 * std::chrono::duration<double>(options_.heartbeat_interval).count();
+  UpdateMetrics();
   housekeeper_ = std::thread([this] { Housekeeping(); });
 }
 

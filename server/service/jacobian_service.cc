@@ -23,12 +23,22 @@ constexpr int kDescribeAttempts = 2;  // a graph that ends this many workers is 
 constexpr auto kDescribeTime = std::chrono::seconds(120);
 constexpr auto kCancelPoll = std::chrono::milliseconds(50);
 
-void CountSent(const EventQueue::Item& item) {
-  static prometheus::Counter& bytes = MetricCounter("relayed_bytes_total", "Bytes of events sent to clients.");
-  static prometheus::Histogram& latency = MetricHistogram(
+struct RelayMetrics {
+  prometheus::Counter& bytes = MetricCounter("relayed_bytes_total", "Bytes of events sent to clients.");
+  prometheus::Histogram& latency = MetricHistogram(
       "chunk_latency_seconds", "Time from a chunk's arrival to its being sent on to the client.", DurationBuckets());
-  bytes.Increment(static_cast<double>(item.size_bytes));
-  if (item.is_chunk) latency.Observe(std::chrono::duration<double>(EventQueue::Clock::now() - item.pushed).count());
+
+  static RelayMetrics& Get() {
+    static RelayMetrics metrics;
+    return metrics;
+  }
+};
+
+void CountSent(const EventQueue::Item& item) {
+  RelayMetrics& metrics = RelayMetrics::Get();
+  metrics.bytes.Increment(static_cast<double>(item.size_bytes));
+  if (!item.is_chunk) return;
+  metrics.latency.Observe(std::chrono::duration<double>(EventQueue::Clock::now() - item.pushed).count());
 }
 
 v1::WorkerState ToProto(WorkerPhase phase) {
@@ -50,6 +60,7 @@ v1::WorkerState ToProto(WorkerPhase phase) {
 }  // namespace
 
 JacobianService::JacobianService(Scheduler& scheduler, BlobStore& store) : scheduler_(scheduler), store_(store) {
+  RelayMetrics::Get();  // a scrape shows zeros before the first chunk
   MarkMethodStreamed(kComputeJacobianIndex,
                      RawHandler<v1::ComputeJacobianRequest>([this](grpc::ServerContext* context, EventStream* stream) {
                        return FinishRpc("ComputeJacobian", Compute(*context, *stream));

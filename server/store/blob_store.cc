@@ -14,6 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/metrics.h"
 #include "common/size_text.h"
 #include "common/status.h"
 
@@ -46,6 +47,11 @@ std::optional<FoundBlob> ReadEntry(const fs::directory_entry& entry) {
   }
   found.used = entry.last_write_time(error);
   return found;
+}
+
+void SetHeldGauge(int64_t bytes) {
+  static prometheus::Gauge& gauge = MetricGauge("store_bytes", "Bytes of graphs and tensors that are held.");
+  gauge.Set(static_cast<double>(bytes));
 }
 
 absl::Status CannotUse(const std::error_code& error) {
@@ -117,6 +123,8 @@ absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(const fs::path& direc
   if (!error) fs::create_directories(directory / kTemporaries, error);
   if (error) return CannotUse(error);
   std::unique_ptr<BlobStore> store(new BlobStore(directory, quota_bytes, std::move(lock)));
+  MetricGauge("store_quota_bytes", "Most bytes of graphs and tensors that are held.")
+      .Set(static_cast<double>(quota_bytes));
   RETURN_IF_ERROR(store->Load());
   return store;
 }
@@ -211,6 +219,7 @@ absl::Status BlobStore::MakeRoom(int64_t size_bytes) {
     held_bytes_ -= oldest->second.size_bytes;
     blobs_.erase(oldest);
   }
+  SetHeldGauge(held_bytes_);
   return absl::OkStatus();
 }
 
@@ -235,6 +244,7 @@ void BlobStore::Insert(const std::string& digest, int64_t size_bytes) {
   const auto [blob, is_new] = blobs_.try_emplace(digest, Blob{size_bytes, next_use_, 0});
   if (is_new) held_bytes_ += size_bytes;
   blob->second.last_use = next_use_++;
+  SetHeldGauge(held_bytes_);
 }
 
 void BlobStore::Unpin(const std::vector<std::string>& digests) {
