@@ -55,7 +55,8 @@ StreamEnd ReadStream(grpc::Channel& channel, const v1::ComputeJacobianRequest& r
     return {status, absl::IsDataLoss(status) && !checker.receiver_failed()};
   }
   status = FromGrpc(reader->Finish());
-  if (!status.ok()) return {status, absl::IsUnavailable(status)};
+  // Cancelled without our asking: a server that is being ended cuts its calls off.
+  if (!status.ok()) return {status, absl::IsUnavailable(status) || absl::IsCancelled(status)};
   return {checker.FinishStream(), true};
 }
 
