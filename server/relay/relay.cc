@@ -16,7 +16,10 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr auto kPushWait = std::chrono::milliseconds(100);  // between looks at whether the work is still wanted
 
-RelayResult Failed(absl::Status status) { return {RelayEnd::kFailed, std::move(status), std::nullopt}; }
+RelayResult Failed(absl::Status status) {
+  const RelayEnd end = absl::IsFailedPrecondition(status) ? RelayEnd::kBusy : RelayEnd::kFailed;
+  return {end, std::move(status), std::nullopt};
+}
 RelayResult Ended(RelayEnd end) { return {end, absl::OkStatus(), std::nullopt}; }
 
 absl::Status Broken(const char* what) {

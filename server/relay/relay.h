@@ -34,6 +34,7 @@ class RelayLease {
 enum class RelayEnd {
   kComplete,   // the worker's stream ended well
   kGivenBack,  // the client was too slow
+  kBusy,       // the worker has not wound down its call before; nothing was begun
   kStopped,    // the lease is void or the client is gone
   kFailed,     // the worker, or the connection to it, failed: `status` says how
   kRejected,   // the job cannot go on, through no fault of the worker: `status` says why

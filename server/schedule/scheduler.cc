@@ -226,6 +226,7 @@ Effects Scheduler::FinishLocked(const Work& work, const RelayResult& result) {
     case RelayEnd::kGivenBack:
       SetStalled(state_, work.lease.job, true);
       return LeaseGivenBack(state_, lease, now);
+    case RelayEnd::kBusy:
     case RelayEnd::kStopped:
       return LeaseGivenBack(state_, lease, now);
     case RelayEnd::kRejected:

@@ -21,7 +21,7 @@ using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
 constexpr auto kConnectTime = std::chrono::seconds(10);
-constexpr auto kBusyTime = std::chrono::seconds(10);  // for a worker to wind down the call before
+constexpr auto kBusyTime = std::chrono::minutes(10);  // a worker that refuses work for longer is lost
 constexpr auto kBusyPause = milliseconds(20);
 
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
@@ -69,7 +69,11 @@ void WorkerRunner::Retire() {
 void WorkerRunner::Run() {
   if (Connect()) {
     scheduler_.RunnerConnected(key_);
-    while (std::optional<Work> work = scheduler_.NextWork(key_)) scheduler_.Finish(*work, Relay(*work));
+    while (std::optional<Work> work = scheduler_.NextWork(key_)) {
+      const RelayResult result = Relay(*work);
+      scheduler_.Finish(*work, result);
+      PauseIfBusy(result.end);
+    }
   } else {
     scheduler_.WorkerLost(key_);
   }
@@ -85,17 +89,18 @@ bool WorkerRunner::Connect() {
   return false;
 }
 
-RelayResult WorkerRunner::Relay(const Work& work) {
-  const auto deadline = steady_clock::now() + kBusyTime;
-  while (true) {
-    RelayResult result = RelayOnce(work);
-    const bool busy = result.end == RelayEnd::kFailed && absl::IsFailedPrecondition(result.status);
-    if (!busy || steady_clock::now() > deadline || !scheduler_.Alive(work.lease.id)) return result;
-    std::this_thread::sleep_for(kBusyPause);
+// A worker that was taken off a job may take a while to notice. Its next shard went back, so that others may take it.
+void WorkerRunner::PauseIfBusy(RelayEnd end) {
+  if (end != RelayEnd::kBusy) {
+    busy_since_.reset();
+    return;
   }
+  if (!busy_since_) busy_since_ = steady_clock::now();
+  if (steady_clock::now() - *busy_since_ > kBusyTime) return scheduler_.WorkerLost(key_);
+  std::this_thread::sleep_for(kBusyPause);
 }
 
-RelayResult WorkerRunner::RelayOnce(const Work& work) {
+RelayResult WorkerRunner::Relay(const Work& work) {
   grpc::ClientContext context;
   {
     std::lock_guard lock(mutex_);

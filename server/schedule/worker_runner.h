@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -39,7 +41,7 @@ class WorkerRunner {
   void Run();
   bool Connect();
   RelayResult Relay(const Work& work);
-  RelayResult RelayOnce(const Work& work);
+  void PauseIfBusy(RelayEnd end);
 
   Scheduler& scheduler_;
   const WorkerKey key_;
@@ -47,6 +49,7 @@ class WorkerRunner {
   std::mutex mutex_;
   grpc::ClientContext* call_ = nullptr;  // under way
   LeaseId lease_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> busy_since_;  // it has refused all work since
   std::atomic<bool> retired_ = false;
   std::atomic<bool> finished_ = false;
   std::thread thread_;

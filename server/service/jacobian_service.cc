@@ -19,7 +19,7 @@ namespace {
 constexpr int kComputeJacobianIndex = 3;  // ComputeJacobian's place among the methods of the service
 constexpr int kMaxDigests = 65'536;
 constexpr size_t kMaxPieceBytes = size_t{2} << 20;
-constexpr int kDescribeAttempts = 2;  // a graph that ends this many workers is not tried on more
+constexpr size_t kDescribeAttempts = 2;  // a graph may end so many workers, no more
 constexpr auto kDescribeTime = std::chrono::seconds(120);
 constexpr auto kCancelPoll = std::chrono::milliseconds(50);
 
@@ -130,10 +130,9 @@ absl::Status JacobianService::Describe(grpc::ServerContext& context, const v1::D
     const absl::Status status =
         FromGrpc(v1::WorkerService::NewStub(worker.channel)->DescribeModel(call.get(), request, &response));
     if (!absl::IsUnavailable(status)) return status;
-    scheduler_.WorkerLost(worker.key);
     tried.insert(worker.key);
     if (tried.size() >= kDescribeAttempts) {
-      return absl::InternalError("reading this graph ended the workers that tried");
+      return absl::UnavailableError("the workers that were asked to read this graph are busy or were lost; try again");
     }
   }
 }

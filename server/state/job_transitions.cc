@@ -191,13 +191,15 @@ std::optional<Lease> Assign(State& state, WorkerKey key, double now) {
   }
   Job* best = nullptr;
   int best_shard = 0;
+  const auto rank = [&](const Job& job) {
+    const double ahead = job.id == found->second.last_job ? state.limits.turn_seconds : 0;
+    return std::pair(job.leased, job.served_seconds - ahead);
+  };
   for (auto& [id, job] : state.jobs) {
     const std::optional<int> shard = NextShard(state, job, key);
-    if (!shard) continue;
-    if (best == nullptr || std::pair(job.leased, job.served_seconds) < std::pair(best->leased, best->served_seconds)) {
-      best = &job;
-      best_shard = *shard;
-    }
+    if (!shard || (best != nullptr && rank(job) >= rank(*best))) continue;
+    best = &job;
+    best_shard = *shard;
   }
   if (best == nullptr) return std::nullopt;
   Shard& shard = ShardOf(*best, best_shard);
@@ -208,6 +210,7 @@ std::optional<Lease> Assign(State& state, WorkerKey key, double now) {
   best->phase = JobPhase::kRunning;
   ++best->leased;
   found->second.lease = lease.id;
+  found->second.last_job = best->id;
   state.leases.emplace(lease.id, lease);
   return lease;
 }

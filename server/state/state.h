@@ -73,8 +73,9 @@ struct Worker {
   WorkerDetails details;
   WorkerPhase phase = WorkerPhase::kJoining;
   LeaseId lease = 0;  // 0: idle
-  double heard = 0;   // last heartbeat
-  double ended = 0;   // phase is kGone or kLost
+  JobId last_job = 0;
+  double heard = 0;  // last heartbeat
+  double ended = 0;  // phase is kGone or kLost
   int64_t peak_rss_bytes = 0;
   int64_t rows_done = 0;
 };
@@ -84,6 +85,7 @@ struct StateLimits {
   double lease_seconds = 600;       // a shard whose stream stands still for longer is lost
   double no_worker_seconds = 15;    // a job fails when none was there for this long
   double keep_ended_seconds = 300;  // workers that ended stay listed
+  double turn_seconds = 1;          // a worker changes jobs no more often than this evens out: changing costs
   int lost_workers_to_poison = 3;
 };
 

@@ -39,7 +39,8 @@ void RemoveJob(State& state, JobId job);
 
 // --- Leases ---
 
-// The next piece of work for an idle, ready worker: of the job with the fewest workers, then the least served.
+// The next piece of work for an idle, ready worker: of the job with the fewest workers, then the least served, where
+// the job that it had last is a turn ahead.
 std::optional<Lease> Assign(State& state, WorkerKey worker, double now);
 
 // Whether Assign would find work of another job for this worker, once it is idle.
@@ -57,7 +58,7 @@ Effects ShardDone(State& state, LeaseId lease, double now);
 // The lease ended early through the worker's fault: what is undelivered waits again; the third time poisons it.
 Effects LeaseLost(State& state, LeaseId lease, double now);
 
-// The lease was handed back in good order, half done.
+// The lease was handed back in good order, half done or not begun.
 Effects LeaseGivenBack(State& state, LeaseId lease, double now);
 
 // --- Workers ---

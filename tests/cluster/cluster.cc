@@ -45,6 +45,7 @@ server::CoordinatorOptions Cluster::FastOptions() {
   options.state_directory = directory;
   options.scheduler.heartbeat_interval = std::chrono::milliseconds(300);
   options.scheduler.limits.no_worker_seconds = 30;
+  options.scheduler.limits.turn_seconds = 0;
   options.scheduler.give_back_seconds = 0.2;
   options.scheduler.queue_bytes = int64_t{1} << 20;
   return options;

@@ -231,6 +231,16 @@ TEST(Jobs, WorkerThatLeavesIsNotBlamed) {
   EXPECT_EQ(received.summary->shards_retried(), 0);
 }
 
+TEST(Jobs, BusyWorkerIsAskedAgainAndNotBlamed) {
+  Cluster cluster;
+  Script script;
+  script.busy_times = 5;
+  cluster.AddWorker("a", script);
+  const Received received = cluster.Compute(cluster.Request());
+  ExpectRows(received, kModel, {{0, kModel.rows()}});
+  EXPECT_EQ(received.summary->shards_retried(), 0);
+}
+
 TEST(Jobs, DescribeIsAnsweredByAWorkerThatSurvivesIt) {
   Cluster cluster;
   Script dies;

@@ -36,7 +36,8 @@ ScriptedWorker::ScriptedWorker(std::string id, MadeUpModel model, Script script,
       model_(std::move(model)),
       script_(std::move(script)),
       registry_(v1::WorkerRegistry::NewStub(grpc::CreateChannel(coordinator, grpc::InsecureChannelCredentials()))),
-      faults_left_(script_.fault == Fault::kNone ? 0 : script_.times) {
+      faults_left_(script_.fault == Fault::kNone ? 0 : script_.times),
+      busy_left_(script_.busy_times) {
   int port = 0;
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -214,6 +215,10 @@ grpc::Status ScriptedWorker::ComputeShard(grpc::ServerContext* context, const v1
   const RowRange rows{request->rows().begin(), request->rows().count()};
   {
     std::lock_guard lock(mutex_);
+    if (busy_left_ > 0) {
+      --busy_left_;
+      return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "busy");
+    }
     calls_.push_back({request->spec().target().output(), rows});
   }
   if (script_.before_shard) script_.before_shard(rows);

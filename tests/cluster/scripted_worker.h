@@ -47,6 +47,7 @@ struct Script {
   grpc::StatusCode code = grpc::StatusCode::INTERNAL;
   bool backwards = false;                      // rows of a shard, last first
   std::optional<grpc::Status> prepare_status;  // what Prepare answers instead
+  int busy_times = 0;                          // so many shards are refused as if another call were still under way
   std::function<void(RowRange)> before_shard;  // called first in every ComputeShard
 };
 
@@ -91,6 +92,7 @@ class ScriptedWorker final : public v1::WorkerService::Service {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   int faults_left_;
+  int busy_left_;
   int cancelled_calls_ = 0;
   bool dead_ = false;
   bool ending_ = false;

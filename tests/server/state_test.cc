@@ -232,6 +232,7 @@ TEST(Fairness, WorkersGoToTheJobWithFewest) {
 
 TEST(Fairness, OneWorkerAlternatesByTimeUsed) {
   State state;
+  state.limits.turn_seconds = 0;
   const WorkerKey worker = AddReady(state, "w");
   const JobId slow = AddPrepared(state, worker, 100);
   SetStalled(state, slow, true);  // so that the second is prepared at once
@@ -248,6 +249,27 @@ TEST(Fairness, OneWorkerAlternatesByTimeUsed) {
     ShardDone(state, lease.id, now);
   }
   EXPECT_NEAR(used[slow], used[quick], 3);
+}
+
+TEST(Fairness, WorkerStaysWithAJobForATurn) {
+  State state;
+  state.limits.turn_seconds = 10;
+  const WorkerKey worker = AddReady(state, "w");
+  const JobId first = AddPrepared(state, worker, 1000);
+  SetStalled(state, first, true);
+  const JobId second = AddPrepared(state, worker, 1000);
+  SetStalled(state, first, false);
+  int changes = 0;
+  JobId last = 0;
+  for (double now = 0; now < 80; ++now) {
+    const Lease lease = *Assign(state, worker, now);
+    changes += lease.job != last ? 1 : 0;
+    last = lease.job;
+    ASSERT_TRUE(*RowsDelivered(state, lease.id, lease.rows, now + 1));
+    ShardDone(state, lease.id, now + 1);
+  }
+  EXPECT_LE(changes, 8);
+  EXPECT_NEAR(state.jobs.at(first).served_seconds, state.jobs.at(second).served_seconds, 11);
 }
 
 TEST(Fairness, NewcomerDoesNotHoldOldJobsUp) {
