@@ -1,15 +1,18 @@
 // Raw methods and generated stubs are the same wire, over a real server.
 #include "common/raw_stream.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 
+#include "common/channel.h"
 #include "common/chunk_codec.h"
 #include "jacserve/v1/worker_service.grpc.pb.h"
 
@@ -75,7 +78,7 @@ class RawStreamTest : public testing::Test {
     builder.RegisterService(&service);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
-    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
+    channel_ = OpenChannel("127.0.0.1:" + std::to_string(port));
   }
 
   v1::ComputeShardRequest Request() {
@@ -146,6 +149,44 @@ TEST_F(RawStreamTest, OtherMethodsOfTheServiceStayGenerated) {
   v1::ModelDescription description;
   auto stub = v1::WorkerService::NewStub(channel_);
   EXPECT_EQ(stub->DescribeModel(&context, {}, &description).error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  server_->Shutdown();
+}
+
+// Sends without end and counts what the transport has accepted.
+class EndlessService : public v1::WorkerService::Service {
+ public:
+  EndlessService() {
+    MarkMethodStreamed(kComputeShard, RawHandler<v1::ComputeShardRequest>([this](grpc::ServerContext*, auto* stream) {
+                                        v1::ComputeShardRequest request;
+                                        stream->Read(&request);
+                                        auto payload = std::make_shared<const std::string>(1 << 20, 'x');
+                                        const auto bytes = std::as_bytes(std::span(*payload));
+                                        while (stream->Write(EncodeChunk({.row_count = 1}, bytes, payload))) {
+                                          accepted_bytes_ += 1 << 20;
+                                        }
+                                        return grpc::Status::OK;
+                                      }).release());
+  }
+  std::atomic<int64_t> accepted_bytes_ = 0;
+};
+
+TEST_F(RawStreamTest, SlowReaderHoldsLittleMemory) {
+  EndlessService service;
+  Start(service);
+  grpc::ClientContext context;
+  auto reader = OpenRawStream(*channel_, kComputeShardMethod, context, Request());
+  grpc::ByteBuffer buffer;
+  int64_t read_bytes = 0;
+  int64_t most_ahead = 0;
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(reader->Read(&buffer));
+    read_bytes += static_cast<int64_t>(buffer.Length());
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    most_ahead = std::max(most_ahead, service.accepted_bytes_ - read_bytes);
+  }
+  EXPECT_LT(most_ahead, 24 << 20);  // sockets hold some megabytes, too
+  context.TryCancel();
+  reader->Finish();
   server_->Shutdown();
 }
 

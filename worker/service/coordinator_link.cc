@@ -79,7 +79,8 @@ void CoordinatorLink::Run() {
       warned_ = false;
     } else {
       OnFailure(status);
-      pause = absl::IsNotFound(status) ? milliseconds(0) : std::min(backoff_, pause);
+      const bool forgotten = absl::IsNotFound(status);  // register again at once
+      pause = forgotten ? milliseconds(0) : registered_ ? std::min(backoff_, pause) : backoff_;
       backoff_ = std::min(backoff_ * 2, options_.last_backoff);
     }
     WorkerMetrics::Get().registered.Set(registered_ ? 1 : 0);

@@ -1,9 +1,7 @@
 #include "worker/service/worker_server.h"
 
-#include <grpcpp/create_channel.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -16,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/channel.h"
 #include "common/process.h"
 #include "common/status.h"
 #include "worker/service/blob_fetcher.h"
@@ -28,16 +27,6 @@ using std::chrono::milliseconds;
 
 constexpr int kMaxRequestBytes = 64 << 20;  // a spec may name many tensors
 constexpr char kServiceName[] = "jacserve.v1.WorkerService";
-
-std::shared_ptr<grpc::Channel> ChannelTo(const std::string& coordinator) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // A coordinator that comes back is found within a second.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
-  return grpc::CreateCustomChannel(coordinator, grpc::InsecureChannelCredentials(), arguments);
-}
 
 std::string HostName() {
   char name[256] = {};
@@ -69,7 +58,7 @@ v1::RegisterRequest RegistrationOf(const WorkerOptions& options, const std::stri
 
 absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const WorkerOptions& options,
                                                                   std::function<void(const absl::Status&)> on_end) {
-  std::shared_ptr<grpc::Channel> channel = ChannelTo(options.coordinator);
+  std::shared_ptr<grpc::Channel> channel = OpenChannel(options.coordinator);
   std::unique_ptr<WorkerServer> worker(new WorkerServer(options, channel));
   RETURN_IF_ERROR(worker->Listen(options));
   WorkerMetrics::Get().memory_budget_bytes.Set(static_cast<double>(options.runner.memory_budget_bytes));

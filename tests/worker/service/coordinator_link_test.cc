@@ -1,13 +1,12 @@
 // Registration, beats and farewells, with a coordinator that comes late, forgets and goes.
 #include "worker/service/coordinator_link.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
 
 #include <future>
 #include <optional>
 
+#include "common/channel.h"
 #include "tests/worker/service/scripted_registry.h"
 
 namespace jacserve::worker {
@@ -25,14 +24,8 @@ class CoordinatorLinkTest : public testing::Test {
     options.gone_timeout = gone_timeout;
     options.first_backoff = milliseconds(5);
     options.last_backoff = milliseconds(50);
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
-    link_ = std::make_unique<CoordinatorLink>(
-        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments), options,
-        [this](const absl::Status& status) { ended_.set_value(status); });
+    link_ = std::make_unique<CoordinatorLink>(OpenChannel(address), options,
+                                              [this](const absl::Status& status) { ended_.set_value(status); });
   }
 
   absl::Status End() {
