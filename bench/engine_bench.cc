@@ -27,7 +27,8 @@ class Discard : public worker::RowConsumer {
   int64_t bytes = 0;
 };
 
-// Forward once per sample, then per row and term: pull back through every layer behind the first, and the weights' rows.
+// Forward once per sample, then per row and term: pull back through every layer behind the first, and the weights'
+// rows.
 constexpr double kConv1 = 2.0 * 32 * 225 * 128, kConv2 = 2.0 * 64 * 64 * 512, kConv3 = 2.0 * 64 * 64 * 576;
 constexpr double kDense0 = 2.0 * 4096 * 256, kDense1 = 2.0 * 256 * 64;
 constexpr double kForward = kConv1 + kConv2 + kConv3 + kDense0 + kDense1;
@@ -45,8 +46,9 @@ double RunEngine(const worker::GoldenCase& golden, int threads, RowRange rows, i
   const double seconds = SecondsOf(run);
   *bytes = discard.bytes;
   const worker::PhaseTimes times = (*engine)->phase_times();
-  std::printf("  %d thread(s), rows %ld: %.2f s (thread seconds: linearize %.2f, pullback %.2f, rows %.2f, send %.2f)\n",
-              threads, rows.count, seconds, times.linearize, times.pullback, times.rows, times.send);
+  std::printf(
+      "  %d thread(s), rows %ld: %.2f s (thread seconds: linearize %.2f, pullback %.2f, rows %.2f, send %.2f)\n",
+      threads, rows.count, seconds, times.linearize, times.pullback, times.rows, times.send);
   return seconds;
 }
 

@@ -2,8 +2,8 @@
 
 #include <cblas.h>
 #include <emmintrin.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
 #include <chrono>
@@ -31,8 +31,8 @@ double GemmPeak(int threads) {
   std::vector<float> a(n * n, 1.0f), b(n * n, 0.5f), c(n * n);
   omp_set_num_threads(threads);
   openblas_set_num_threads(threads);
-  const double onednn = BestSecondsOf(
-      5, [&] { dnnl_sgemm('N', 'N', n, n, n, 1.0f, a.data(), n, b.data(), n, 0.0f, c.data(), n); });
+  const double onednn =
+      BestSecondsOf(5, [&] { dnnl_sgemm('N', 'N', n, n, n, 1.0f, a.data(), n, b.data(), n, 0.0f, c.data(), n); });
   const double openblas = BestSecondsOf(5, [&] {
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1.0f, a.data(), n, b.data(), n, 0.0f, c.data(), n);
   });

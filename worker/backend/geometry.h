@@ -25,8 +25,8 @@ struct WindowGeometry {
   static int64_t Volume(const Spatial& s) { return s[0] * s[1] * s[2]; }
   int64_t InSize() const { return in_channels * Volume(in); }
   int64_t OutSize() const { return out_channels * Volume(out); }
-  int64_t L() const { return Volume(out); }                                          // output positions
-  int64_t K() const { return in_channels / groups * Volume(kernel); }                // patch length of one group
+  int64_t L() const { return Volume(out); }                            // output positions
+  int64_t K() const { return in_channels / groups * Volume(kernel); }  // patch length of one group
   int64_t PatchSize() const { return groups * K() * L(); }
 };
 

@@ -13,7 +13,8 @@ absl::Status Bind(const NamedTensors& tensors, const char* kind, std::map<std::s
     ASSIGN_OR_RETURN(const int64_t bytes, ByteCount(tensor.shape, tensor.dtype));
     if (tensor.bytes == nullptr || static_cast<int64_t>(tensor.bytes->size()) != bytes) {
       return absl::InvalidArgumentError(absl::StrCat(kind, " ", name, " of shape ", ShapeText(tensor.shape), " needs ",
-                                                     bytes, " bytes and has ", tensor.bytes ? tensor.bytes->size() : 0));
+                                                     bytes, " bytes and has ",
+                                                     tensor.bytes ? tensor.bytes->size() : 0));
     }
     if (!bound.emplace(name, BoundTensor{tensor.dtype, tensor.shape}).second) {
       return absl::InvalidArgumentError(absl::StrCat(kind, " ", name, " was given twice"));
@@ -54,7 +55,8 @@ absl::Status CheckSecond(const JacobianProblem& problem, const std::map<std::str
                                                      ShapeText(bound.shape)));
     }
   }
-  if (second.size() > inputs.size()) return absl::InvalidArgumentError("the second batch has inputs that the first lacks");
+  if (second.size() > inputs.size())
+    return absl::InvalidArgumentError("the second batch has inputs that the first lacks");
   if (!std::isfinite(problem.pairwise->sign) || !(problem.pairwise->epsilon >= 0)) {
     return absl::InvalidArgumentError("sign must be finite and epsilon at least 0");
   }

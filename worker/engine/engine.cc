@@ -37,8 +37,12 @@ class EngineImpl : public Engine {
  public:
   EngineImpl(JacobianProblem problem, SampleProgram program, PullbackPlan plan, std::unique_ptr<Backend> backend,
              TargetFunction target)
-      : problem_(std::move(problem)), program_(std::move(program)), plan_(std::move(plan)),
-        backend_(std::move(backend)), target_(std::move(target)), linearizer_(program_, plan_, *backend_),
+      : problem_(std::move(problem)),
+        program_(std::move(program)),
+        plan_(std::move(plan)),
+        backend_(std::move(backend)),
+        target_(std::move(target)),
+        linearizer_(program_, plan_, *backend_),
         tile_(ShapeOfTile(program_, plan_, *backend_, target_.per_row(), linearizer_)) {}
 
   absl::Status Prepare(const EngineOptions& options) {
@@ -85,8 +89,15 @@ class EngineImpl : public Engine {
     if (rows.count == 0) return absl::OkStatus();
     RETURN_IF_ERROR(Linearize(cancelled));
     if (slots_ == nullptr) slots_ = std::make_shared<SlotPool>(memory_.slots, memory_.slot_bytes);
-    const CompiledProblem compiled{program_, plan_, *backend_, target_, linearizer_, shared_, layout_,
-                                   embeddings_->Take(0), memory_.keep_all_samples ? records_->Take(0) : nullptr};
+    const CompiledProblem compiled{program_,
+                                   plan_,
+                                   *backend_,
+                                   target_,
+                                   linearizer_,
+                                   shared_,
+                                   layout_,
+                                   embeddings_->Take(0),
+                                   memory_.keep_all_samples ? records_->Take(0) : nullptr};
     SharedConsumer shared_consumer(consumer);
     const int64_t last = (rows.end() - 1) / tile_.rows;
     std::atomic<int64_t> next = rows.begin / tile_.rows;
@@ -116,8 +127,8 @@ class EngineImpl : public Engine {
       const ProgramSource& source = program_.sources[plan.source];
       BlockInfo block{plan.name, source.shape, plan.connected};
       if (source.kind == SourceKind::kInput) {
-        block.shape[0] = plan.second_batch ? problem_.second_inputs[0].second.shape[0]
-                                           : problem_.inputs[0].second.shape[0];
+        block.shape[0] =
+            plan.second_batch ? problem_.second_inputs[0].second.shape[0] : problem_.inputs[0].second.shape[0];
       }
       ASSIGN_OR_RETURN(block.row_bytes, ByteCount(block.shape, layout_.dtype));
       layout_.blocks.push_back(std::move(block));

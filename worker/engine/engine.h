@@ -35,11 +35,11 @@ struct JacobianProblem {
   NamedTensors inputs;         // samples along axis 0
   NamedTensors second_inputs;  // same names as `inputs`; pairwise only
   NamedTensors shared_inputs;
-  std::string output;          // empty: the graph's only output
+  std::string output;  // empty: the graph's only output
   std::optional<PairwiseTarget> pairwise;
   std::vector<std::string> wrt_parameters;  // names or globs; with wrt_inputs empty too: all parameters
   std::vector<std::string> wrt_inputs;
-  DType precision = DType::kFloat32;        // kFloat32 or kFloat64
+  DType precision = DType::kFloat32;  // kFloat32 or kFloat64
 };
 
 struct EngineOptions {
@@ -50,18 +50,18 @@ struct EngineOptions {
 
 struct BlockInfo {
   std::string name;
-  Shape shape;          // of the parameter, or of the whole input batch
+  Shape shape;  // of the parameter, or of the whole input batch
   bool connected = true;
   int64_t row_bytes = 0;
 };
 
 struct JacobianLayout {
   Shape target_shape;
-  int64_t rows = 0;     // product of target_shape
+  int64_t rows = 0;  // product of target_shape
   DType dtype = DType::kFloat32;
   std::vector<BlockInfo> blocks;
-  int64_t row_tile = 1;         // rows computed together; ranges aligned to it cost nothing extra
-  double flops_per_row = 0;     // estimate
+  int64_t row_tile = 1;      // rows computed together; ranges aligned to it cost nothing extra
+  double flops_per_row = 0;  // estimate
 };
 
 // Finished rows of one block: C order, rows.count * row_bytes bytes. The memory is the engine's and is reused when the

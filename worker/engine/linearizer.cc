@@ -41,8 +41,8 @@ Linearizer::Linearizer(const SampleProgram& program, const PullbackPlan& plan, c
   }
   // The chunk follows from the program alone, never from the budget: it must not change a bit.
   const int64_t sample_bytes = (record_elements_ + transient_elements_ + 1) * backend.element_bytes();
-  chunk_ = std::clamp<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(kChunkBytes / sample_bytes, 1))), 1,
-                               kChunkSamples);
+  chunk_ = std::clamp<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(kChunkBytes / sample_bytes, 1))),
+                               1, kChunkSamples);
 }
 
 void Linearizer::SetInputs(std::vector<BatchInputs> batches, std::vector<int64_t> samples, const SharedValues* shared) {

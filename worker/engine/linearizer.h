@@ -30,8 +30,8 @@ class Linearizer {
   int64_t chunks() const;
   struct ChunkRange {
     int batch;
-    int64_t begin, count;         // samples within the batch
-    int64_t first_sample;         // counted over all batches
+    int64_t begin, count;  // samples within the batch
+    int64_t first_sample;  // counted over all batches
   };
   ChunkRange Chunk(int64_t chunk) const;
   int64_t ChunkOf(int64_t sample) const;  // sample counted over all batches
@@ -52,7 +52,7 @@ class Linearizer {
   std::vector<int64_t> samples_;
   std::vector<int64_t> value_offset_, saved_offset_;  // in a record; -1: not kept
   int64_t record_elements_ = 0;
-  int64_t transient_elements_ = 0;                    // per sample, for what is not kept
+  int64_t transient_elements_ = 0;  // per sample, for what is not kept
   int64_t op_scratch_elements_ = 0;
   int64_t chunk_ = 1;
 };

@@ -26,7 +26,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, int64_t budget_b
       for (const int64_t slot : {std::max(smallest_slot, kSlotBytes), smallest_slot}) {
         const int64_t room = budget_bytes - base - records;
         // One slot being filled per thread and one on its way; records may take half of what is left, no more.
-        if (room < (threads + 1) * slot || (keep_all && records > (budget_bytes - base) / 2 && all_bytes > window_bytes)) {
+        if (room < (threads + 1) * slot ||
+            (keep_all && records > (budget_bytes - base) / 2 && all_bytes > window_bytes)) {
           continue;
         }
         const int64_t slots = std::clamp<int64_t>(room / slot, threads + 1, 2 * threads + 4);
@@ -34,7 +35,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, int64_t budget_b
       }
     }
   }
-  const int64_t smallest = needs.fixed_bytes + needs.thread_bytes + std::min(window_bytes, all_bytes) + 2 * smallest_slot;
+  const int64_t smallest =
+      needs.fixed_bytes + needs.thread_bytes + std::min(window_bytes, all_bytes) + 2 * smallest_slot;
   return absl::ResourceExhaustedError(absl::StrCat("a memory budget of ", SizeText(budget_bytes),
                                                    " is too small for this request; the smallest that works is ",
                                                    SizeText(smallest), " (", smallest, " bytes)"));

@@ -8,12 +8,12 @@
 namespace jacserve::worker {
 
 struct MemoryNeeds {
-  int64_t fixed_bytes = 0;            // weights, inputs, embeddings: held whatever is computed
-  int64_t record_bytes = 0;           // of one sample
+  int64_t fixed_bytes = 0;   // weights, inputs, embeddings: held whatever is computed
+  int64_t record_bytes = 0;  // of one sample
   int64_t samples = 0;
-  int64_t window_samples = 0;         // records that one tile needs when not all are kept
-  int64_t thread_bytes = 0;           // scratch and cotangents of one thread
-  int64_t largest_row_bytes = 0;      // of one block
+  int64_t window_samples = 0;     // records that one tile needs when not all are kept
+  int64_t thread_bytes = 0;       // scratch and cotangents of one thread
+  int64_t largest_row_bytes = 0;  // of one block
   int threads = 1;
 };
 

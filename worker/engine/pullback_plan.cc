@@ -19,7 +19,8 @@ class Planner {
       const int value = program.sources[block.source].value;
       if (value < 0) continue;
       reached_[value] = true;
-      if (program.sources[block.source].kind != SourceKind::kInput) block_of_source_[block.source] = static_cast<int>(b);
+      if (program.sources[block.source].kind != SourceKind::kInput)
+        block_of_source_[block.source] = static_cast<int>(b);
     }
   }
 
@@ -158,8 +159,8 @@ class Planner {
   SampleProgram& program_;
   PullbackPlan plan_;
   std::map<int, int> block_of_source_;
-  std::vector<bool> reached_;            // by root
-  std::vector<bool> shared_cotangent_;   // by root: gathers rows in a buffer
+  std::vector<bool> reached_;           // by root
+  std::vector<bool> shared_cotangent_;  // by root: gathers rows in a buffer
   std::vector<bool> written_;
   std::vector<RowStep> from_batched_, from_shared_;
 };

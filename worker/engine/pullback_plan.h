@@ -23,7 +23,7 @@ struct BlockPlan {
 struct PullbackStep {
   int node = 0;
   int input = 0;
-  bool accumulate = false;   // a later consumer wrote it already
+  bool accumulate = false;  // a later consumer wrote it already
 };
 
 // Rows of a shared value. From a batched node the terms of a row are summed (PullbackToRows); from a node that runs
@@ -31,7 +31,7 @@ struct PullbackStep {
 struct RowStep {
   int node = 0;
   int input = 0;
-  int block = -1;            // -1: into the cotangent of shared value `value`
+  int block = -1;  // -1: into the cotangent of shared value `value`
   int value = -1;
   StridedView view;
   bool accumulate = false;
@@ -40,19 +40,19 @@ struct RowStep {
 // Blocks whose rows are made together: one block by itself, unless shared values that are no plain views tie several.
 struct EmissionGroup {
   std::vector<int> blocks;
-  bool input = false;                    // one block of a batched input: its cotangents, placed at their samples
+  bool input = false;  // one block of a batched input: its cotangents, placed at their samples
   std::vector<RowStep> from_batched;
-  std::vector<RowStep> from_shared;      // after from_batched, in order
-  std::vector<int> shared_values;        // that need a cotangent buffer
+  std::vector<RowStep> from_shared;  // after from_batched, in order
+  std::vector<int> shared_values;    // that need a cotangent buffer
 };
 
 struct PullbackPlan {
   std::vector<BlockPlan> blocks;
   std::vector<PullbackStep> steps;
-  std::vector<EmissionGroup> groups;     // connected blocks only
-  std::vector<bool> has_cotangent;       // per value: the root of a batched value with a cotangent
-  std::vector<bool> keep_value;          // per value: a batched root that a pullback reads
-  std::vector<bool> keep_saved;          // per node
+  std::vector<EmissionGroup> groups;  // connected blocks only
+  std::vector<bool> has_cotangent;    // per value: the root of a batched value with a cotangent
+  std::vector<bool> keep_value;       // per value: a batched root that a pullback reads
+  std::vector<bool> keep_saved;       // per node
 };
 
 // Blocks in the order of the request or the graph. InvalidArgument: a name or pattern that matches nothing, an input

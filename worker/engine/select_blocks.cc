@@ -48,8 +48,8 @@ absl::Status AddInput(const SampleProgram& program, const std::string& name, boo
   for (const ProgramSource& source : program.sources) {
     if (source.kind != SourceKind::kWeight) names.push_back(source.name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("no input named ", name, " to differentiate with respect to; there is: ",
-                                                 absl::StrJoin(names, ", ")));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "no input named ", name, " to differentiate with respect to; there is: ", absl::StrJoin(names, ", ")));
 }
 
 }  // namespace

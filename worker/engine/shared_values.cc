@@ -6,8 +6,8 @@ namespace jacserve::worker {
 namespace {
 
 std::shared_ptr<void> Allocate(int64_t bytes) {
-  return {::operator new(std::max<int64_t>(bytes, 1), std::align_val_t{64}),
-          [](void* p) { ::operator delete(p, std::align_val_t{64}); }};
+  return {::operator new (std::max<int64_t>(bytes, 1), std::align_val_t{64}),
+          [](void* p) { ::operator delete (p, std::align_val_t{64}); }};
 }
 
 const HostTensor* Find(const NamedTensors& tensors, const std::string& name) {

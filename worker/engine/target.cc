@@ -1,7 +1,7 @@
 // Cosine, with n the stated length: c = u.v / (n_u n_v). Where the length is not clamped,
 // dc/du = (v/n_v - c u/n_u) / n_u; where it is, n_u is constant and dc/du = v / (n_u n_v).
-// add_product: c = u.v / (|u||v| + e), dc/du = v / (|u||v| + e) - u.v |v| u/|u| / (|u||v| + e)^2, with d|u|/du = 0 at 0.
-// dot: v. sqdist: 2 (u - v).
+// add_product: c = u.v / (|u||v| + e), dc/du = v / (|u||v| + e) - u.v |v| u/|u| / (|u||v| + e)^2, with d|u|/du = 0 at
+// 0. dot: v. sqdist: 2 (u - v).
 #include "worker/engine/target.h"
 
 #include <algorithm>
@@ -11,8 +11,11 @@ namespace jacserve::worker {
 
 TargetFunction::TargetFunction(std::optional<PairwiseTarget> pairwise, Shape sample_shape, int batch_axis,
                                int64_t first, int64_t second)
-    : pairwise_(std::move(pairwise)), sample_shape_(std::move(sample_shape)), d_(Elements(sample_shape_)),
-      first_(first), second_(second) {
+    : pairwise_(std::move(pairwise)),
+      sample_shape_(std::move(sample_shape)),
+      d_(Elements(sample_shape_)),
+      first_(first),
+      second_(second) {
   const auto axis = sample_shape_.begin() + batch_axis;
   outer_ = Elements({sample_shape_.begin(), axis});
   per_sample_ = *axis;

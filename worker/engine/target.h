@@ -21,7 +21,7 @@ class TargetFunction {
   const Shape& shape() const { return shape_; }
   int64_t rows() const { return rows_; }
   int per_row() const { return pairwise_ ? 2 : 1; }
-  int64_t samples() const { return first_ + second_; }   // the second batch follows the first
+  int64_t samples() const { return first_ + second_; }  // the second batch follows the first
 
   // Samples of row r's terms, per_row() of them.
   void SamplesOf(int64_t row, int32_t* samples) const;
@@ -42,7 +42,7 @@ class TargetFunction {
 
   std::optional<PairwiseTarget> pairwise_;
   Shape sample_shape_, shape_;
-  int64_t d_;               // elements of one sample's output
+  int64_t d_;                                       // elements of one sample's output
   int64_t outer_ = 1, per_sample_ = 1, inner_ = 1;  // axes before, at and after the batch axis, of one sample
   int64_t first_, second_, rows_;
 };

@@ -69,16 +69,20 @@ TileShape ShapeOfTile(const SampleProgram& program, const PullbackPlan& plan, co
   shape.rows = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(rows)));
   shape.cotangent_bytes = shape.rows * row_bytes + 64 * static_cast<int64_t>(program.values.size() + 1);
   // A buffer for a second contribution to a cotangent, what one operator takes, and a group's shared cotangents.
-  shape.scratch_bytes = (shape.rows * per_row * largest + 2 * scratch_elements + 2 * row_elements + 1024) *
-                            backend.element_bytes() + 64 * 64;
+  shape.scratch_bytes =
+      (shape.rows * per_row * largest + 2 * scratch_elements + 2 * row_elements + 1024) * backend.element_bytes() +
+      64 * 64;
   const int64_t chunk = linearizer.chunk_samples();
   shape.window_samples = (shape.rows / chunk + 3) * per_row * chunk;
   return shape;
 }
 
 TileWorker::TileWorker(const CompiledProblem& problem, const TileShape& shape, SlotPool& slots)
-    : problem_(problem), shape_(shape), slots_(slots),
-      scratch_(std::max(shape.scratch_bytes, problem.linearizer.ScratchBytes())), cotangents_(shape.cotangent_bytes),
+    : problem_(problem),
+      shape_(shape),
+      slots_(slots),
+      scratch_(std::max(shape.scratch_bytes, problem.linearizer.ScratchBytes())),
+      cotangents_(shape.cotangent_bytes),
       cotangent_of_(problem.program.values.size(), nullptr),
       shared_cotangent_of_(problem.program.values.size(), nullptr) {
   const int64_t lanes = shape.rows * problem.target.per_row();
@@ -238,8 +242,10 @@ absl::Status TileWorker::Emit(const EmissionGroup& group, RowRange tile_rows, Ro
     for (size_t k = 0; k < group.blocks.size(); ++k) {
       const int64_t bytes = span.rows.count * problem_.layout.blocks[group.blocks[k]].row_bytes;
       if (bytes == 0) continue;
-      RETURN_IF_ERROR(consumer.OnSlab({static_cast<uint32_t>(group.blocks[k]), span.rows,
-                                       {pieces[k].data, static_cast<size_t>(bytes)}, std::move(pieces[k].keep_alive)}));
+      RETURN_IF_ERROR(consumer.OnSlab({static_cast<uint32_t>(group.blocks[k]),
+                                       span.rows,
+                                       {pieces[k].data, static_cast<size_t>(bytes)},
+                                       std::move(pieces[k].keep_alive)}));
     }
     if (cancelled()) return absl::CancelledError("cancelled");
   }

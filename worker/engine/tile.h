@@ -25,16 +25,16 @@ struct CompiledProblem {
   const Linearizer& linearizer;
   const SharedValues& shared;
   const JacobianLayout& layout;
-  const void* embeddings = nullptr;     // [samples, D]
-  const void* all_records = nullptr;    // [samples], or null: each thread linearizes what its tile needs
+  const void* embeddings = nullptr;   // [samples, D]
+  const void* all_records = nullptr;  // [samples], or null: each thread linearizes what its tile needs
 };
 
 // Sizes of a tile, from the program alone.
 struct TileShape {
   int64_t rows = 1;
-  int64_t cotangent_bytes = 0;          // of all batched values, all lanes
+  int64_t cotangent_bytes = 0;  // of all batched values, all lanes
   int64_t scratch_bytes = 0;
-  int64_t window_samples = 0;           // records of the samples that a tile can meet, whole chunks
+  int64_t window_samples = 0;  // records of the samples that a tile can meet, whole chunks
 };
 TileShape ShapeOfTile(const SampleProgram& program, const PullbackPlan& plan, const Backend& backend, int per_row,
                       const Linearizer& linearizer);
@@ -61,7 +61,7 @@ class TileWorker {
   const PhaseTimes& times() const { return times_; }
 
  private:
-  struct Span {                         // rows of the tile that are emitted together
+  struct Span {  // rows of the tile that are emitted together
     RowRange rows;
     int64_t lane_begin;
   };
@@ -83,13 +83,13 @@ class TileWorker {
   SlotWriter slots_;
   Scratch scratch_;
   Scratch cotangents_;
-  std::vector<void*> cotangent_of_;          // by root
-  std::vector<void*> shared_cotangent_of_;   // by root, while a group is emitted
-  std::unique_ptr<Scratch> window_;          // records of this tile's samples, when not all are kept
+  std::vector<void*> cotangent_of_;         // by root
+  std::vector<void*> shared_cotangent_of_;  // by root, while a group is emitted
+  std::unique_ptr<Scratch> window_;         // records of this tile's samples, when not all are kept
   const void* records_ = nullptr;
   std::vector<int64_t> window_chunks_;
-  std::vector<int32_t> sample_of_;           // by lane
-  std::vector<int32_t> record_of_;           // by lane
+  std::vector<int32_t> sample_of_;  // by lane
+  std::vector<int32_t> record_of_;  // by lane
   int64_t lanes_ = 0;
   PhaseTimes times_;
 };

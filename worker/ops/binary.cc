@@ -25,9 +25,7 @@ class BinaryOp : public Op {
     if (function_ == BinaryFunction::kMul) return input != ct_input;
     return function_ == BinaryFunction::kDiv && input == 1;
   }
-  bool PullbackReadsOutput(int ct_input) const override {
-    return function_ == BinaryFunction::kDiv && ct_input == 1;
-  }
+  bool PullbackReadsOutput(int ct_input) const override { return function_ == BinaryFunction::kDiv && ct_input == 1; }
   int64_t ScratchElements(const Backend&) const override { return Elements(out_[0]); }
 
   void Forward(const ForwardArgs& args) const override {
@@ -71,9 +69,9 @@ class BinaryOp : public Op {
 
 }  // namespace
 
-#define JACSERVE_MAKE_BINARY(Name)                                              \
-  absl::StatusOr<std::unique_ptr<Op>> Make##Name(const GraphNode&, int) {    \
-    return std::make_unique<BinaryOp>(BinaryFunction::k##Name);                 \
+#define JACSERVE_MAKE_BINARY(Name)                                        \
+  absl::StatusOr<std::unique_ptr<Op>> Make##Name(const GraphNode&, int) { \
+    return std::make_unique<BinaryOp>(BinaryFunction::k##Name);           \
   }
 JACSERVE_MAKE_BINARY(Add)
 JACSERVE_MAKE_BINARY(Sub)

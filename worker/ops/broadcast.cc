@@ -13,8 +13,8 @@ absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b) {
     const int64_t u = axis + a.size() < rank ? 1 : a[axis + a.size() - rank];
     const int64_t v = axis + b.size() < rank ? 1 : b[axis + b.size() - rank];
     if (u != v && u != 1 && v != 1) {
-      return absl::InvalidArgumentError(absl::StrCat("shapes ", ShapeText(a), " and ", ShapeText(b),
-                                                     " do not broadcast"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("shapes ", ShapeText(a), " and ", ShapeText(b), " do not broadcast"));
     }
     out[axis] = u == 1 ? v : u;
   }

@@ -21,8 +21,8 @@ class Conv : public Op {
     if (!in.has(0) || !in.has(1)) return absl::InvalidArgumentError("needs an input and a kernel");
     ASSIGN_OR_RETURN(const WindowGeometry g, GeometryOf(in[0].shape, in[1].shape));
     if (in.has(2) && in[2].shape != Shape{g.out_channels}) {
-      return absl::InvalidArgumentError(absl::StrCat("a bias of shape ", ShapeText(in[2].shape), " for ",
-                                                     g.out_channels, " channels"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a bias of shape ", ShapeText(in[2].shape), " for ", g.out_channels, " channels"));
     }
     return std::vector<Facts>{{in[0].dtype, WindowOutputShape(in[0].shape, g.out_channels, g.out)}};
   }
@@ -109,8 +109,8 @@ class Conv : public Op {
  private:
   absl::StatusOr<WindowGeometry> GeometryOf(const Shape& x, const Shape& w) const {
     if (w.size() != x.size() || w.size() < 3) {
-      return absl::InvalidArgumentError(absl::StrCat("a kernel of shape ", ShapeText(w), " over an input of shape ",
-                                                     ShapeText(x)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a kernel of shape ", ShapeText(w), " over an input of shape ", ShapeText(x)));
     }
     const std::vector<int64_t> kernel(w.begin() + 2, w.end());
     if (!window_.kernel_shape().empty() && window_.kernel_shape() != kernel) {

@@ -45,8 +45,8 @@ class MatrixProduct : public Op {
     const ConstLanes& ct_y = args.ct_y[0];
     if (input == 2) {
       backend.Fill(args.lanes, Elements(in_[2]), 0.0, ct_x);
-      backend.CopyStrided(args.lanes, out_[0], ct_y, RowMajorStrides(out_[0]), ct_x,
-                          BroadcastStrides(in_[2], out_[0]), true, beta_);
+      backend.CopyStrided(args.lanes, out_[0], ct_y, RowMajorStrides(out_[0]), ct_x, BroadcastStrides(in_[2], out_[0]),
+                          true, beta_);
       return;
     }
     GemmShape product = input == 0 ? PullbackToA() : PullbackToB();
@@ -148,7 +148,8 @@ class MatrixProduct : public Op {
   }
 
   static ConstLanes At(ConstLanes lanes, int64_t offset, const Backend& backend) {
-    if (lanes.data != nullptr) lanes.data = static_cast<const std::byte*>(lanes.data) + offset * backend.element_bytes();
+    if (lanes.data != nullptr)
+      lanes.data = static_cast<const std::byte*>(lanes.data) + offset * backend.element_bytes();
     return lanes;
   }
   static Lanes At(Lanes lanes, int64_t offset, const Backend& backend) {
@@ -171,8 +172,8 @@ class MatMul : public MatrixProduct {
     const Shape &a = in[0].shape, &b = in[1].shape;
     if (a.size() < 2 || b.size() < 2) return absl::UnimplementedError("MatMul with a vector");
     if (a[a.size() - 1] != b[b.size() - 2]) {
-      return absl::InvalidArgumentError(absl::StrCat("shapes ", ShapeText(a), " and ", ShapeText(b),
-                                                     " do not multiply"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("shapes ", ShapeText(a), " and ", ShapeText(b), " do not multiply"));
     }
     ASSIGN_OR_RETURN(Shape shape, BroadcastShape({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2}));
     shape.push_back(a[a.size() - 2]);
@@ -211,15 +212,15 @@ class Gemm : public MatrixProduct {
     if (!in.has(0) || !in.has(1)) return absl::InvalidArgumentError("needs two inputs");
     const Shape &a = in[0].shape, &b = in[1].shape;
     if (a.size() != 2 || b.size() != 2 || a[transpose_a_ ? 0 : 1] != b[transpose_b_ ? 1 : 0]) {
-      return absl::InvalidArgumentError(absl::StrCat("shapes ", ShapeText(a), " and ", ShapeText(b),
-                                                     " do not multiply"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("shapes ", ShapeText(a), " and ", ShapeText(b), " do not multiply"));
     }
     Shape shape = {a[transpose_a_ ? 1 : 0], b[transpose_b_ ? 0 : 1]};
     if (in.has(2)) {
       ASSIGN_OR_RETURN(const Shape with_c, BroadcastShape(shape, in[2].shape));
       if (with_c != shape) {
-        return absl::InvalidArgumentError(absl::StrCat("C of shape ", ShapeText(in[2].shape), " does not broadcast to ",
-                                                       ShapeText(shape)));
+        return absl::InvalidArgumentError(
+            absl::StrCat("C of shape ", ShapeText(in[2].shape), " does not broadcast to ", ShapeText(shape)));
       }
     }
     return std::vector<Facts>{{in[0].dtype, std::move(shape)}};

@@ -18,7 +18,7 @@ namespace jacserve::worker {
 struct Facts {
   DType dtype = DType::kFloat32;
   Shape shape;
-  int batch_axis = -1;                          // -1: the samples do not show in the shape
+  int batch_axis = -1;                                   // -1: the samples do not show in the shape
   std::shared_ptr<const HostTensor> constant = nullptr;  // contents, when they are known now
 };
 
@@ -74,27 +74,27 @@ class Op {
   // Sample shapes of inputs and outputs, before anything below is called. Unimplemented: a form not supported.
   virtual absl::Status Bind(const InputFacts& facts, const std::vector<Shape>& in, const std::vector<Shape>& out);
 
-  virtual bool IsAlias() const { return false; }                        // y is x under another shape
+  virtual bool IsAlias() const { return false; }                          // y is x under another shape
   virtual std::optional<StridedView> ViewOf(const StridedView& x) const;  // y as a view of what x is a view of
   virtual bool DifferentiableIn(int) const { return true; }
-  virtual bool PullbackReadsInput(int ct_input, int input) const = 0;   // does the pullback to ct_input read x[input]?
+  virtual bool PullbackReadsInput(int ct_input, int input) const = 0;  // does the pullback to ct_input read x[input]?
   virtual bool PullbackReadsOutput(int) const { return false; }
   virtual bool PullbackReadsSaved(int) const { return false; }
   virtual int64_t SavedElements(const Backend&) const { return 0; }
-  virtual int64_t ScratchElements(const Backend&) const { return 0; }   // of any one call below, for one lane
-  virtual double Flops() const { return 0; }                            // of Forward, one lane
+  virtual int64_t ScratchElements(const Backend&) const { return 0; }  // of any one call below, for one lane
+  virtual double Flops() const { return 0; }                           // of Forward, one lane
 
   // The layout in which the rows of `input`, a view of a parameter, will be wanted.
   virtual void PreferRows(int, const StridedView&) {}
 
-  virtual void Forward(const ForwardArgs& args) const = 0;              // y = f(x)
+  virtual void Forward(const ForwardArgs& args) const = 0;  // y = f(x)
   // ct_x = transpose of df/dx[input], applied to ct_y, lane by lane. Overwrites ct_x.
   virtual void Pullback(int input, const PullbackArgs& args, Lanes ct_x) const = 0;
   // Rows of a shared input: the sum over a row's term lanes. By default: pull back each lane, then add.
   virtual void PullbackToRows(int input, Terms terms, const PullbackArgs& args, const RowSink& rows) const;
 
  protected:
-  std::vector<Shape> in_;   // sample shapes, set by Bind
+  std::vector<Shape> in_;  // sample shapes, set by Bind
   std::vector<Shape> out_;
 };
 

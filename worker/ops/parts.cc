@@ -182,8 +182,8 @@ class Slice : public PartsOp {
     std::vector<Range> ranges;
     for (int64_t size : shape) ranges.push_back({0, 1, size});
     for (size_t k = 0; k < n; ++k) {
-      ASSIGN_OR_RETURN(const int64_t axis, NormalAxis(lists.axes.empty() ? static_cast<int64_t>(k) : lists.axes[k],
-                                                      shape.size()));
+      ASSIGN_OR_RETURN(const int64_t axis,
+                       NormalAxis(lists.axes.empty() ? static_cast<int64_t>(k) : lists.axes[k], shape.size()));
       const int64_t size = shape[axis], step = steps.empty() ? 1 : steps[k];
       if (step == 0 || step == INT64_MIN) return absl::InvalidArgumentError("a step of 0");
       const auto place = [&](int64_t at, int64_t low, int64_t high) {

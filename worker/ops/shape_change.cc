@@ -16,7 +16,8 @@ absl::StatusOr<int> ReshapedBatchAxis(const Shape& in, int batch_axis, const Sha
   for (int axis = 0; axis < batch_axis; ++axis) before *= in[axis];
   int64_t product = 1;
   for (size_t axis = 0; axis < out.size(); ++axis) {
-    if (product == before && out[axis] % batch == 0 && (out[axis] == batch || batch != 1)) return static_cast<int>(axis);
+    if (product == before && out[axis] % batch == 0 && (out[axis] == batch || batch != 1))
+      return static_cast<int>(axis);
     product *= out[axis];
   }
   return MixesSamples(absl::StrCat("reshaping ", ShapeText(in), " to ", ShapeText(out), " spreads a sample's numbers"));
@@ -45,8 +46,8 @@ class ShapeChange : public Op {
     ASSIGN_OR_RETURN(Shape shape, NewShape(in));
     ASSIGN_OR_RETURN(const int64_t count, ElementCount(shape));
     if (count != Elements(in[0].shape)) {
-      return absl::InvalidArgumentError(absl::StrCat("cannot turn ", ShapeText(in[0].shape), " into ",
-                                                     ShapeText(shape)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot turn ", ShapeText(in[0].shape), " into ", ShapeText(shape)));
     }
     return std::vector<Facts>{{in[0].dtype, std::move(shape)}};
   }
@@ -66,7 +67,7 @@ class ShapeChange : public Op {
   std::optional<StridedView> ViewOf(const StridedView& x) const override { return ReshapeView(x, out_[0]); }
   bool PullbackReadsInput(int, int) const override { return false; }
 
-  void Forward(const ForwardArgs&) const override {}                        // the same memory
+  void Forward(const ForwardArgs&) const override {}  // the same memory
   void Pullback(int, const PullbackArgs&, Lanes) const override {}
 };
 

@@ -20,8 +20,8 @@ class Transpose : public Op {
     const std::vector<int64_t> perm = Perm(from.size());
     ASSIGN_OR_RETURN(const std::vector<int64_t> sorted, NormalAxes(perm, from.size()));
     if (sorted.size() != from.size() || std::any_of(perm.begin(), perm.end(), [](int64_t a) { return a < 0; })) {
-      return absl::InvalidArgumentError(absl::StrCat("perm ", ShapeText(perm), " does not fit shape ",
-                                                     ShapeText(from)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("perm ", ShapeText(perm), " does not fit shape ", ShapeText(from)));
     }
     Shape shape;
     for (int64_t axis : perm) shape.push_back(from[axis]);

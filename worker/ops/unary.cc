@@ -40,9 +40,9 @@ absl::StatusOr<std::unique_ptr<Op>> Make(UnaryFunction function, const GraphNode
 
 }  // namespace
 
-#define JACSERVE_MAKE_UNARY(Name, alpha)                                          \
+#define JACSERVE_MAKE_UNARY(Name, alpha)                                       \
   absl::StatusOr<std::unique_ptr<Op>> Make##Name(const GraphNode& node, int) { \
-    return Make(UnaryFunction::k##Name, node, alpha);                             \
+    return Make(UnaryFunction::k##Name, node, alpha);                          \
   }
 JACSERVE_MAKE_UNARY(Abs, 0)
 JACSERVE_MAKE_UNARY(Cos, 0)

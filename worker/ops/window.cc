@@ -68,8 +68,8 @@ absl::StatusOr<WindowGeometry> WindowAttributes::Geometry(const Shape& x, const 
     }
     if (auto_pad_ == "VALID") total = g.pad_begin[to] = 0;
     if (g.in[to] + total < reach) {
-      return absl::InvalidArgumentError(absl::StrCat("the kernel ", ShapeText(kernel), " is larger than the padded input ",
-                                                     ShapeText(x)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the kernel ", ShapeText(kernel), " is larger than the padded input ", ShapeText(x)));
     }
     const int64_t room = g.in[to] + total - reach;
     g.out[to] = (ceil_mode_ ? (room + g.stride[to] - 1) / g.stride[to] : room / g.stride[to]) + 1;

@@ -1,5 +1,6 @@
 // Attributes that convolution and pooling share: kernel, strides, dilations, pads, auto_pad.
-// SAME: out = ceil(n/s); total = max((out-1)*s + (k-1)*d + 1 - n, 0); the odd one at the end (SAME_LOWER: at the start).
+// SAME: out = ceil(n/s); total = max((out-1)*s + (k-1)*d + 1 - n, 0); the odd one at the end (SAME_LOWER: at the
+// start).
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -13,9 +13,9 @@ absl::StatusOr<std::vector<const GraphNode*>> LiveNodes(const Graph& graph, cons
                                [&](const GraphValue& value) { return value.name == output; });
   if (it == graph.outputs.end()) {
     const auto name = [](std::string* out, const GraphValue& value) { absl::StrAppend(out, value.name); };
-    return absl::InvalidArgumentError(absl::StrCat(
-        output.empty() ? "the graph has several outputs; name one of them: " : "the graph has no output ", output,
-        output.empty() ? "" : "; it has: ", absl::StrJoin(graph.outputs, ", ", name)));
+    return absl::InvalidArgumentError(
+        absl::StrCat(output.empty() ? "the graph has several outputs; name one of them: " : "the graph has no output ",
+                     output, output.empty() ? "" : "; it has: ", absl::StrJoin(graph.outputs, ", ", name)));
   }
   std::set<std::string> wanted = {output};
   std::vector<const GraphNode*> live;

@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t kProbeBatch = 1'000'003;
 
 absl::Status Annotate(const absl::Status& status, const GraphNode& node) {
-  return absl::Status(status.code(), absl::StrCat("node ", node.name, " (", node.op_type, "): ",
-                                                  std::string(status.message())));
+  return absl::Status(status.code(),
+                      absl::StrCat("node ", node.name, " (", node.op_type, "): ", std::string(status.message())));
 }
 
 class Compiler {
@@ -128,8 +128,9 @@ class Compiler {
       for (size_t k = 0; k < folded->size() && k < node.outputs.size(); ++k) {
         auto constant = std::make_shared<const HostTensor>(std::move((*folded)[k]));
         const bool is_float = IsFloat(constant->dtype);
-        const int value = AddValue(node.outputs[k], {is_float ? DType::kFloat32 : constant->dtype, constant->shape, -1,
-                                                     is_float ? nullptr : constant}, false);
+        const int value = AddValue(
+            node.outputs[k],
+            {is_float ? DType::kFloat32 : constant->dtype, constant->shape, -1, is_float ? nullptr : constant}, false);
         program_.values[value].constant = std::move(constant);
       }
       return absl::OkStatus();

@@ -24,17 +24,17 @@ struct BoundTensor {
 // What the user gave for the graph's inputs and initializers, by name.
 struct Bindings {
   std::map<std::string, BoundTensor> weights;
-  std::map<std::string, BoundTensor> inputs;         // samples along axis 0
+  std::map<std::string, BoundTensor> inputs;  // samples along axis 0
   std::map<std::string, BoundTensor> shared_inputs;
-  std::string output;                                // empty: the graph's only one
+  std::string output;  // empty: the graph's only one
 };
 
 struct ProgramValue {
   std::string name;
-  Shape shape;               // of one sample
+  Shape shape;  // of one sample
   int64_t elements = 0;
-  bool batched = false;      // differs per sample; otherwise shared
-  int root = -1;             // the value whose memory this one is (itself, or what it is a reshape of)
+  bool batched = false;  // differs per sample; otherwise shared
+  int root = -1;         // the value whose memory this one is (itself, or what it is a reshape of)
   std::shared_ptr<const HostTensor> constant;  // a number tensor from the graph that was not bound
   std::optional<int> source;                   // index into `sources`, for bound inputs and initializers
 };
@@ -43,9 +43,9 @@ struct ProgramNode {
   std::string name;
   std::string op_type;
   std::unique_ptr<Op> op;
-  std::vector<int> inputs;   // value index; -1: left out
+  std::vector<int> inputs;  // value index; -1: left out
   std::vector<int> outputs;
-  bool batched = false;      // runs per sample; otherwise once
+  bool batched = false;  // runs per sample; otherwise once
 };
 
 enum class SourceKind { kWeight, kInput, kSharedInput };
@@ -55,19 +55,19 @@ struct ProgramSource {
   std::string name;
   SourceKind kind = SourceKind::kWeight;
   DType dtype = DType::kFloat32;
-  Shape shape;               // kInput: of one sample, [1, ...]
-  int value = -1;            // -1: the output does not depend on it
+  Shape shape;                                // kInput: of one sample, [1, ...]
+  int value = -1;                             // -1: the output does not depend on it
   std::shared_ptr<const HostTensor> initial;  // the initializer's numbers, unless bound
 };
 
 struct SampleProgram {
   std::vector<ProgramValue> values;
-  std::vector<ProgramNode> nodes;     // in order; aliases are left out
+  std::vector<ProgramNode> nodes;  // in order; aliases are left out
   std::vector<ProgramSource> sources;
   int output = -1;
   std::string output_name;
-  int output_batch_axis = 0;          // in values[output].shape
-  bool parameters_are_inputs = false; // some weight is a graph input: then initializers are constants by default
+  int output_batch_axis = 0;           // in values[output].shape
+  bool parameters_are_inputs = false;  // some weight is a graph input: then initializers are constants by default
   std::vector<std::optional<std::pair<int, StridedView>>> views;  // per value: which source it is a view of
 };
 

@@ -90,7 +90,8 @@ std::vector<double> ToDoubles(const std::vector<std::byte>& bytes, DType dtype) 
   return numbers;
 }
 
-Gather::Gather(const JacobianLayout& layout, RowRange rows) : layout_(layout), rows_(rows), seen_(layout.blocks.size()) {
+Gather::Gather(const JacobianLayout& layout, RowRange rows)
+    : layout_(layout), rows_(rows), seen_(layout.blocks.size()) {
   for (const BlockInfo& block : layout.blocks) {
     blocks_.emplace_back(block.connected ? rows.count * block.row_bytes : 0);
   }

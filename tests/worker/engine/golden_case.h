@@ -14,9 +14,9 @@ namespace jacserve::worker {
 
 struct GoldenCase {
   std::string name;
-  JacobianProblem problem;                      // precision left at float32
+  JacobianProblem problem;  // precision left at float32
   std::vector<std::string> unconnected;
-  std::map<std::string, HostTensor> expected;   // float64, by block name; "value" too
+  std::map<std::string, HostTensor> expected;  // float64, by block name; "value" too
 };
 
 std::string GoldenFolder(const std::string& name);
@@ -36,7 +36,7 @@ class Gather : public RowConsumer {
   const std::vector<std::byte>& block(size_t b) const { return blocks_[b]; }
   const std::vector<std::vector<std::byte>>& blocks() const { return blocks_; }
   int64_t rows_done() const { return done_.count(); }
-  bool keep_slabs = false;                      // holds on to the engine's memory, as a slow sender does
+  bool keep_slabs = false;  // holds on to the engine's memory, as a slow sender does
 
  private:
   const JacobianLayout& layout_;

@@ -13,7 +13,7 @@ struct Setup {
   const char* name;
   BackendKind backend;
   DType precision;
-  double tolerance;   // of the block's largest absolute value
+  double tolerance;  // of the block's largest absolute value
 };
 
 constexpr Setup kSetups[] = {{"reference_float64", BackendKind::kReference, DType::kFloat64, 1e-9},
@@ -21,9 +21,17 @@ constexpr Setup kSetups[] = {{"reference_float64", BackendKind::kReference, DTyp
                              {"cpu_float32", BackendKind::kCpu, DType::kFloat32, 1e-4},
                              {"cpu_float64", BackendKind::kCpu, DType::kFloat64, 1e-9}};
 
-constexpr const char* kCases[] = {"cnn_maxpool_logsoftmax", "cnn_maxpool_ties", "keras_dense_zero_bias", "mlp_tanh",
-                                  "pairwise_dot", "pairwise_keras_cosine", "pairwise_sqdist", "pairwise_zero_embedding",
-                                  "plain_onnx_initializers", "seed_architecture_narrow", "seed_policy_head",
+constexpr const char* kCases[] = {"cnn_maxpool_logsoftmax",
+                                  "cnn_maxpool_ties",
+                                  "keras_dense_zero_bias",
+                                  "mlp_tanh",
+                                  "pairwise_dot",
+                                  "pairwise_keras_cosine",
+                                  "pairwise_sqdist",
+                                  "pairwise_zero_embedding",
+                                  "plain_onnx_initializers",
+                                  "seed_architecture_narrow",
+                                  "seed_policy_head",
                                   "shared_layer_residual"};
 
 class Golden : public testing::TestWithParam<std::tuple<const char*, Setup>> {};

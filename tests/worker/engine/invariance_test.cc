@@ -112,13 +112,12 @@ TEST_P(Invariance, OneByteLessThanTheSmallestBudgetIsRefusedWithTheFigure) {
 
 INSTANTIATE_TEST_SUITE_P(
     Networks, Invariance,
-    testing::Combine(testing::Values(Network{"pairwise_keras_cosine", 37, 29}, Network{"cnn_maxpool_logsoftmax", 171, 0},
+    testing::Combine(testing::Values(Network{"pairwise_keras_cosine", 37, 29},
+                                     Network{"cnn_maxpool_logsoftmax", 171, 0},
                                      Network{"shared_layer_residual", 301, 0}),
                      testing::Values(Setup{"cpu", BackendKind::kCpu, DType::kFloat32},
                                      Setup{"reference64", BackendKind::kReference, DType::kFloat64})),
-    [](const auto& info) {
-      return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param).name;
-    });
+    [](const auto& info) { return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param).name; });
 
 }  // namespace
 }  // namespace jacserve::worker

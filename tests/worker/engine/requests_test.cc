@@ -37,9 +37,15 @@ constexpr BadRequest kBadRequests[] = {
      "no output logits; it has: relu_2"},
     {"MissingWeight", [](JacobianProblem& p) { p.weights.erase(p.weights.begin()); },
      absl::StatusCode::kInvalidArgument, "nothing was given for graph input(s): c0.weight"},
-    {"UnknownInput", [](JacobianProblem& p) { p.shared_inputs = {{"mask", Zeros({3})}}; },
+    {"UnknownInput",
+     [](JacobianProblem& p) {
+       p.shared_inputs = {{"mask", Zeros({3})}};
+     },
      absl::StatusCode::kInvalidArgument, "no input(s): mask"},
-    {"WeightShape", [](JacobianProblem& p) { p.weights[0].second = Zeros({4, 2, 4, 5}); },
+    {"WeightShape",
+     [](JacobianProblem& p) {
+       p.weights[0].second = Zeros({4, 2, 4, 5});
+     },
      absl::StatusCode::kInvalidArgument, "input c0.weight has shape [4, 2, 4, 5], the graph expects [4, 2, 4, 4]"},
     {"InputShape",
      [](JacobianProblem& p) {
@@ -47,7 +53,10 @@ constexpr BadRequest kBadRequests[] = {
        p.second_inputs[0].second = Zeros({4, 2, 8, 9});
      },
      absl::StatusCode::kInvalidArgument, "the graph expects [N, 2, 8, 8]"},
-    {"SecondBatchShape", [](JacobianProblem& p) { p.second_inputs[0].second = Zeros({4, 2, 8, 9}); },
+    {"SecondBatchShape",
+     [](JacobianProblem& p) {
+       p.second_inputs[0].second = Zeros({4, 2, 8, 9});
+     },
      absl::StatusCode::kInvalidArgument, "the second batch of input x has shape [4, 2, 8, 9]"},
     {"SecondBatchMissing", [](JacobianProblem& p) { p.second_inputs.clear(); }, absl::StatusCode::kInvalidArgument,
      "needs a second batch of input x"},
@@ -64,7 +73,9 @@ constexpr BadRequest kBadRequests[] = {
     {"BytesTooFew", [](JacobianProblem& p) { p.inputs[0].second.shape[0] = 6; }, absl::StatusCode::kInvalidArgument,
      "needs 3072 bytes"},
     {"HugeShape",
-     [](JacobianProblem& p) { p.inputs[0].second.shape = {int64_t{1} << 40, int64_t{1} << 40, 8, 8}; },
+     [](JacobianProblem& p) {
+       p.inputs[0].second.shape = {int64_t{1} << 40, int64_t{1} << 40, 8, 8};
+     },
      absl::StatusCode::kInvalidArgument, "2^62"},
     {"EpsilonNegative", [](JacobianProblem& p) { p.pairwise->epsilon = -1; }, absl::StatusCode::kInvalidArgument,
      "epsilon"},

@@ -114,7 +114,8 @@ class CpuBackend : public ReferenceBackend<float> {
     if (line == nullptr) return;
     if (g.dilation[2] == 1) {
       const int64_t begin = std::max<int64_t>(0, -first), end = std::min(g.kernel[2], g.in[2] - first);
-      if (end > begin) cpu::AddScaled((end - begin) * inputs, 1.0f, columns + begin * inputs, line + (first + begin) * inputs);
+      if (end > begin)
+        cpu::AddScaled((end - begin) * inputs, 1.0f, columns + begin * inputs, line + (first + begin) * inputs);
       return;
     }
     for (int64_t k = 0; k < g.kernel[2]; ++k) {

@@ -2,8 +2,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "worker/backend/cpu/kernels.cc"
-#include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/cache_control.h"
+#include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -54,11 +54,13 @@ void OuterSumImpl(int terms, int64_t m, int64_t n, const float* const* a, const 
   const bool aligned = reinterpret_cast<uintptr_t>(out) % vector_bytes == 0 && n * sizeof(float) % vector_bytes == 0;
   const int store = accumulate ? 2 : (stream && aligned ? 1 : 0);
   if (terms == 1) {
-    store == 2 ? OuterRows<1, 2>(m, n, a, b, out) : store == 1 ? OuterRows<1, 1>(m, n, a, b, out)
-                                                               : OuterRows<1, 0>(m, n, a, b, out);
+    store == 2   ? OuterRows<1, 2>(m, n, a, b, out)
+    : store == 1 ? OuterRows<1, 1>(m, n, a, b, out)
+                 : OuterRows<1, 0>(m, n, a, b, out);
   } else {
-    store == 2 ? OuterRows<2, 2>(m, n, a, b, out) : store == 1 ? OuterRows<2, 1>(m, n, a, b, out)
-                                                               : OuterRows<2, 0>(m, n, a, b, out);
+    store == 2   ? OuterRows<2, 2>(m, n, a, b, out)
+    : store == 1 ? OuterRows<2, 1>(m, n, a, b, out)
+                 : OuterRows<2, 0>(m, n, a, b, out);
   }
   if (store == 1) hwy::FlushStream();
 }

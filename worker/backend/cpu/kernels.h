@@ -11,8 +11,8 @@ namespace jacserve::worker::cpu {
 void OuterSum(int terms, int64_t m, int64_t n, const float* const* a, const float* const* b, float* out,
               bool accumulate, bool stream);
 
-void AddScaled(int64_t n, float scale, const float* x, float* y);         // y += scale x
-void Scale(int64_t n, float scale, const float* x, float* y);             // y = scale x
+void AddScaled(int64_t n, float scale, const float* x, float* y);  // y += scale x
+void Scale(int64_t n, float scale, const float* x, float* y);      // y = scale x
 float Sum(int64_t n, const float* x);
 void ReluPullback(int64_t n, const float* y, const float* ct_y, float* ct_x);  // ct_x = ct_y where y > 0, else 0
 

@@ -41,8 +41,8 @@ void ReferenceBackend<T>::Unary(UnaryFunction f, UnaryParams params, int64_t lan
     const T* in = x.At<T>(lane);
     T* out = y.At<T>(lane);
     switch (f) {
-#define X(Name, reads, formula, derivative)                                                              \
-  case UnaryFunction::k##Name:                                                                    \
+#define X(Name, reads, formula, derivative)                                         \
+  case UnaryFunction::k##Name:                                                      \
     for (int64_t p = 0; p < n; ++p) out[p] = Unary##Name<T>::F(in[p], alpha, beta); \
     break;
       JACSERVE_UNARY(X)
@@ -61,8 +61,8 @@ void ReferenceBackend<T>::UnaryPullback(UnaryFunction f, UnaryParams params, int
     const T* out = y.data ? y.At<T>(lane) : ct_out;
     T* ct_in = ct_x.At<T>(lane);
     switch (f) {
-#define X(Name, reads, formula, derivative)                                                                             \
-  case UnaryFunction::k##Name:                                                                                   \
+#define X(Name, reads, formula, derivative)                                                               \
+  case UnaryFunction::k##Name:                                                                            \
     for (int64_t p = 0; p < n; ++p) ct_in[p] = ct_out[p] * Unary##Name<T>::D(in[p], out[p], alpha, beta); \
     break;
       JACSERVE_UNARY(X)

@@ -1,0 +1,23 @@
+// Small graphs, one per operator and form, for tests that run over all of them.
+// In: nothing. Out: JacobianProblems with random numbers away from kinks.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "worker/engine/engine.h"
+
+namespace jacserve::worker {
+
+struct OpCase {
+  std::string name;
+  std::shared_ptr<const Graph> graph;
+  JacobianProblem problem;  // with respect to every float tensor: inputs and weights
+};
+
+inline void PrintTo(const OpCase& op, std::ostream* out) { *out << op.name; }
+
+std::vector<OpCase> AllOpCases();
+
+}  // namespace jacserve::worker
