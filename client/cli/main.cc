@@ -15,6 +15,11 @@
 #include "common/process.h"
 
 namespace jacserve::client {
+
+// Messages of a stream come and go by the megabyte; more free memory than this does not make them faster.
+constexpr int64_t kKeepFreeBytes = int64_t{32} << 20;
+constexpr int kArenas = 2;
+
 namespace {
 
 // Every block of a result is one open file.
@@ -82,6 +87,6 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace jacserve::client
 
 int main(int argc, char** argv) {
-  jacserve::TuneAllocator();
+  jacserve::TuneAllocator({.keep_bytes = jacserve::client::kKeepFreeBytes, .arenas = jacserve::client::kArenas});
   return jacserve::client::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -15,6 +15,7 @@ namespace jacserve::client {
 namespace {
 
 constexpr size_t kUploadPieceBytes = size_t{1} << 20;
+constexpr int kWindowBytes = 8 << 20;  // of a stream, that the server may send ahead
 constexpr int kMaxDigestsPerCall = 65'536;
 constexpr absl::Duration kShortCall = absl::Seconds(30);
 constexpr absl::Duration kDescribeCall = absl::Minutes(2);
@@ -32,6 +33,9 @@ grpc::ChannelArguments ChannelArgumentsFor(std::string_view target) {
   // A server that vanished without a word is noticed. More often than every 5 minutes is more than servers bear.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 310'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  // Left alone, the window grows with the speed of the stream and with it this process, to over 100 MiB.
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
   if (IsLoopback(target)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return arguments;
 }
