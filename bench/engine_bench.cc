@@ -1,6 +1,7 @@
 // The engine in one process on seed_full, no wire, against the machine's floor: the GEMM work at the measured peak plus
 // the result's bytes at the measured non-temporal fill. Also two one-thread engines side by side against one.
-// usage: engine_bench CASE_FOLDER_ROOT(= $JACSERVE_GOLDEN) [threads]
+// Finds the case in $JACSERVE_GOLDEN. usage: engine_bench [threads]; prints one JSON object.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -39,38 +40,37 @@ double RunEngine(const worker::GoldenCase& golden, int threads, RowRange rows, i
   auto engine = Engine::Create(golden.problem, {BackendKind::kCpu, int64_t{512} << 20, threads});
   JACSERVE_CHECK(engine.ok());
   Discard discard;
-  const auto run = [&] {
+  const double seconds = SecondsOf([&] {
     const absl::Status status = (*engine)->ComputeRows(rows, discard, [] { return false; });
     JACSERVE_CHECK(status.ok());
-  };
-  const double seconds = SecondsOf(run);
-  *bytes = discard.bytes;
+  });
+  if (bytes != nullptr) *bytes = discard.bytes;
   const worker::PhaseTimes times = (*engine)->phase_times();
-  std::printf(
-      "  %d thread(s), rows %ld: %.2f s (thread seconds: linearize %.2f, pullback %.2f, rows %.2f, send %.2f)\n",
-      threads, rows.count, seconds, times.linearize, times.pullback, times.rows, times.send);
+  std::fprintf(stderr, "  %d thread(s), %ld rows: %.2f s (in threads: linearize %.2f, pullback %.2f, rows %.2f)\n",
+               threads, rows.count, seconds, times.linearize, times.pullback, times.rows);
   return seconds;
 }
 
 int Main(int threads) {
+  constexpr RowRange kAll{0, 3136}, kFirst{0, 1568}, kSecond{1568, 1568};
   const worker::GoldenCase golden = worker::LoadGoldenCase("seed_full", /*with_expected=*/false);
   const double peak = GemmPeak(threads), fill = NonTemporalFill(threads);
   int64_t bytes = 0;
-  double best = 1e30;
-  for (int run = 0; run < 3; ++run) best = std::min(best, RunEngine(golden, threads, {0, 3136}, &bytes));
-  const double floor = kFlops / peak + static_cast<double>(bytes) / fill;
-  std::printf("sgemm peak %.1f GFLOP/s, non-temporal fill %.2f GB/s, %.1f GFLOP, %.2f GB\n", peak * 1e-9, fill * 1e-9,
-              kFlops * 1e-9, static_cast<double>(bytes) * 1e-9);
-  std::printf("engine / floor: %.2f s / %.2f s = %.2f\n", best, floor, best / floor);
-
-  const double one = RunEngine(golden, 1, {0, 3136}, &bytes);
-  const double side_by_side = SecondsOf([&] {
-    int64_t first = 0, second = 0;
-    std::jthread other([&] { RunEngine(golden, 1, {0, 1568}, &first); });
-    RunEngine(golden, 1, {1568, 1568}, &second);
-  });
-  std::printf("one engine / two side by side on half the rows each: %.2f s / %.2f s = %.2f\n", one, side_by_side,
-              one / side_by_side);
+  double engine = 1e30;
+  for (int run = 0; run < 3; ++run) engine = std::min(engine, RunEngine(golden, threads, kAll, &bytes));
+  double one = 1e30, both = 1e30;
+  for (int run = 0; run < 3; ++run) {
+    one = std::min(one, RunEngine(golden, 1, kAll, nullptr));
+    both = std::min(both, SecondsOf([&] {
+                      std::jthread other([&] { RunEngine(golden, 1, kFirst, nullptr); });
+                      RunEngine(golden, 1, kSecond, nullptr);
+                    }));
+  }
+  std::printf(
+      "{\"gemm_flops_per_second\": %.4g, \"fill_bytes_per_second\": %.4g, \"flops\": %.4g, \"bytes\": %ld, "
+      "\"engine_seconds\": %.3f, \"floor_seconds\": %.3f, \"one_engine_seconds\": %.3f, "
+      "\"two_side_by_side_seconds\": %.3f}\n",
+      peak, fill, kFlops, bytes, engine, kFlops / peak + static_cast<double>(bytes) / fill, one, both);
   return 0;
 }
 
