@@ -99,10 +99,8 @@ absl::Status ShardRunner::UseEngineFor(const v1::JacobianSpec& spec) {
       .memory_budget_bytes = std::max<int64_t>(options_.memory_budget_bytes - held_bytes, 1),
       .threads = options_.threads};
   absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine_(std::move(loaded.problem), options);
-  if (absl::IsResourceExhausted(engine.status())) {
-    return absl::ResourceExhaustedError(absl::StrCat(engine.status().message(), "; beside it, ", SizeText(held_bytes),
-                                                     " of the worker's ", SizeText(options_.memory_budget_bytes),
-                                                     " are set aside for graphs and tensors"));
+  if (const std::optional<int64_t> smallest = SmallestBudgetOf(engine.status())) {
+    return BudgetTooSmall(options_.memory_budget_bytes, WorkerBudgetFor(*smallest + loaded.host_bytes));
   }
   if (!engine.ok()) return engine.status();
   engine_ = *std::move(engine);

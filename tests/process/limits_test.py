@@ -1,0 +1,54 @@
+"""Memory and metrics of real processes: bounded whatever passes through them, named as Prometheus wants it."""
+import json
+import re
+import shutil
+import subprocess
+import unittest
+
+from cluster import SEED, Coordinator, result, seed_arguments, start
+
+MIB = 2**20
+
+
+class Limits(unittest.TestCase):
+    def test_memory_is_bounded_by_the_budget_and_not_by_the_jacobian(self):
+        with Coordinator(budget="512MiB") as coordinator:
+            job = start(seed_arguments(coordinator.address, "--rows", "0:1024", "--out", "none", "--verify",
+                                       f"{SEED}/expected.npz"))
+            answer = result(job)
+        self.assertTrue(answer["verification"]["passed"])
+        self.assertGreater(answer["bytes"], 4 * 10**9)
+        limits = {"worker": 640 * MIB, "coordinator": 128 * MIB, "client": 128 * MIB}
+        for process in answer["processes"]:
+            self.assertLessEqual(process["peak_rss_bytes"], limits[process["role"]], process)
+
+    def test_budget_that_is_too_small_says_which_one_works(self):
+        def answer(budget):
+            with Coordinator(budget=budget) as coordinator:
+                job = start(seed_arguments(coordinator.address, "--rows", "0:8", "--out", "none"))
+                out, _ = job.communicate(timeout=120)
+                return job.returncode, json.loads(out.splitlines()[-1])
+
+        code, refusal = answer("20MiB")
+        self.assertEqual(code, 5)
+        smallest = re.search(r"the smallest that works is .* \((\d+) bytes\)", refusal["error"]["message"])
+        self.assertIsNotNone(smallest, refusal)
+        code, done = answer(smallest.group(1))
+        self.assertEqual(code, 0, done)
+        self.assertEqual(done["rows"], 8)
+        self.assertEqual(answer(str(int(smallest.group(1)) - 8))[0], 5, "a little less does not")
+
+    def test_metrics_are_well_named(self):
+        with Coordinator() as coordinator:
+            result(start(seed_arguments(coordinator.address, "--rows", "0:64", "--wrt", "Conv*", "--out", "none")))
+            text = coordinator.scrape()
+        for name in ("jacserve_jobs_ended_total", "jacserve_rows_delivered_total", "jacserve_rpcs_total", "jacserve_store_bytes"):
+            self.assertIn(name, text)
+        promtool = shutil.which("promtool")
+        self.assertIsNotNone(promtool, "promtool comes with the prometheus package")
+        lint = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
+        self.assertEqual(lint.returncode, 0, lint.stdout + lint.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
