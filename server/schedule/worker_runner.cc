@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/channel.h"
 #include "common/grpc_status.h"
 #include "common/proto_convert.h"
 #include "common/raw_stream.h"
@@ -24,17 +25,6 @@ constexpr auto kConnectTime = std::chrono::seconds(10);
 constexpr auto kBusyTime = std::chrono::minutes(10);  // a worker that refuses work for longer is lost
 constexpr auto kBusyPause = milliseconds(20);
 
-std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  // A worker that comes back must not inherit the back-off of the one before it.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-}
-
 class LeaseOfWork : public RelayLease {
  public:
   LeaseOfWork(Scheduler& scheduler, const Lease& lease) : scheduler_(scheduler), lease_(lease) {}
@@ -51,7 +41,7 @@ class LeaseOfWork : public RelayLease {
 }  // namespace
 
 WorkerRunner::WorkerRunner(Scheduler& scheduler, WorkerKey key, const std::string& address)
-    : scheduler_(scheduler), key_(key), channel_(ChannelTo(address)), thread_([this] { Run(); }) {}
+    : scheduler_(scheduler), key_(key), channel_(OpenChannel(address)), thread_([this] { Run(); }) {}
 
 WorkerRunner::~WorkerRunner() { JACSERVE_CHECK(!thread_.joinable()); }
 

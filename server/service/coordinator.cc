@@ -23,6 +23,8 @@ namespace {
 constexpr int kDeadClientMs = 600'000;
 constexpr int kPingMs = 60'000;
 constexpr int kMaxThreads = 4'096;
+constexpr int kMaxRequestBytes = 64 << 20;  // a request may name many tensors
+constexpr int kWindowBytes = 4 << 20;       // read ahead of an upload; gRPC's own estimate knows no bound
 
 // A fresh folder that only this user can enter, short enough for the path of a unix socket.
 absl::StatusOr<std::filesystem::path> MakeRuntimeDirectory() {
@@ -70,6 +72,9 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kDeadClientMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
+  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port_);
   builder.AddListeningPort(PrivateAddress(runtime_directory_), grpc::InsecureServerCredentials());
   builder.RegisterService(jacobian_service_.get());

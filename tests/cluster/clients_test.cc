@@ -82,6 +82,27 @@ TEST(Clients, SlowClientDoesNotStopASecondAndGetsItsRowsLater) {
   EXPECT_EQ(received.summary->shards_retried(), 0);
 }
 
+TEST(Clients, SlowClientHoldsLittleMemory) {
+  MadeUpModel model = BigModel();
+  model.target_shape = {256};
+  Cluster cluster;
+  ScriptedWorker& worker = cluster.AddWorker("a", {}, model);
+  grpc::ClientContext context;
+  const auto slow = cluster.client().ComputeJacobian(&context, cluster.Request());
+  int64_t rows_read = 0;
+  int64_t most_ahead = 0;
+  v1::JacobianEvent event;
+  while (slow->Read(&event)) {
+    if (!event.has_rows_done()) continue;
+    ++rows_read;
+    std::this_thread::sleep_for(std::chrono::milliseconds(4));
+    most_ahead = std::max(most_ahead, worker.rows_written() - rows_read);
+  }
+  ASSERT_TRUE(slow->Finish().ok());
+  EXPECT_EQ(rows_read, 256);
+  EXPECT_LT(most_ahead, 40);  // of 1 MiB each, sockets included
+}
+
 TEST(Clients, TwoClientsShareOneWorker) {
   Cluster cluster;
   Gate gate;

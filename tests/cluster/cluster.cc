@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "common/channel.h"
 #include "common/chunk_codec.h"
 #include "common/digest.h"
 #include "common/grpc_status.h"
@@ -63,10 +64,7 @@ void Cluster::Connect() {
   auto coordinator = server::Coordinator::Start(options_);
   ASSERT_TRUE(coordinator.ok()) << coordinator.status();
   coordinator_ = *std::move(coordinator);
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  client_ =
-      v1::JacobianService::NewStub(grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), arguments));
+  client_ = v1::JacobianService::NewStub(OpenChannel(address()));
   ASSERT_TRUE(Upload(kGraph).ok());
 }
 

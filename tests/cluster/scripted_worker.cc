@@ -157,7 +157,7 @@ bool ScriptedWorker::TakeFault(int64_t row) {
   return true;
 }
 
-bool ScriptedWorker::WriteRow(Writer& writer, int64_t row) const {
+bool ScriptedWorker::WriteRow(Writer& writer, int64_t row) {
   for (const int block : {0, 2}) {
     std::vector<float> columns(static_cast<size_t>(block == 0 ? model_.wide : model_.narrow));
     for (size_t i = 0; i < columns.size(); ++i) columns[i] = model_.At(block, row, static_cast<int64_t>(i));
@@ -175,6 +175,7 @@ bool ScriptedWorker::WriteRow(Writer& writer, int64_t row) const {
       if (!writer.Write(event)) return false;
     }
   }
+  ++rows_written_;
   return true;
 }
 

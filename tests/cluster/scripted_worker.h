@@ -63,6 +63,9 @@ class ScriptedWorker final : public v1::WorkerService::Service {
   };
   std::vector<ShardCall> shard_calls() const;
 
+  // Rows that its transport has accepted.
+  int64_t rows_written() const { return rows_written_; }
+
   // Whether a call was cancelled within `wait`.
   bool WaitForCancelledCall(std::chrono::seconds wait);
 
@@ -79,7 +82,7 @@ class ScriptedWorker final : public v1::WorkerService::Service {
   using Writer = grpc::ServerWriter<v1::JacobianEvent>;
 
   bool TakeFault(int64_t row);
-  bool WriteRow(Writer& writer, int64_t row) const;
+  bool WriteRow(Writer& writer, int64_t row);
   static bool WriteRowsDone(Writer& writer, RowRange rows);
   grpc::Status Misbehave(grpc::ServerContext& context, Writer& writer, int64_t row);
   void Die();
@@ -94,6 +97,7 @@ class ScriptedWorker final : public v1::WorkerService::Service {
   int faults_left_;
   int busy_left_;
   int cancelled_calls_ = 0;
+  std::atomic<int64_t> rows_written_ = 0;
   bool dead_ = false;
   bool ending_ = false;
   std::vector<ShardCall> calls_;
