@@ -57,6 +57,15 @@ class Cases(unittest.TestCase):
                     with self.subTest(case=name, precision=precision):
                         self.check(coordinator.address, name, precision)
 
+    def test_empty_batch_gives_files_without_rows(self):
+        folder = os.path.join(GOLDEN, "mlp_tanh")
+        with Coordinator() as coordinator, tempfile.TemporaryDirectory() as scratch:
+            np.save(f"{scratch}/x.npy", np.zeros((0, 4), np.float32))
+            run(["jacobian", f"{folder}/graph.onnx", "--weights", f"{folder}/weights.npz", "--input",
+                 f"x={scratch}/x.npy", "--out", f"{scratch}/out", "--server", coordinator.address])
+            self.assertEqual(np.load(f"{scratch}/out/value.npy").shape, (0, 3))
+            self.assertEqual(np.load(f"{scratch}/out/0.weight.npy").shape, (0, 3, 7, 4))
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -5,6 +5,7 @@ Programs come from $JACSERVE_BIN, cases from $JACSERVE_GOLDEN.
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -81,8 +82,7 @@ class Coordinator:
         return json.loads(run(["info", "--server", self.address, "--json"]).stdout.splitlines()[-1])
 
     def scrape(self):
-        with urllib.request.urlopen(f"http://{self.metrics}/metrics") as answer:
-            return answer.read().decode()
+        return scrape(self.metrics)
 
     def metric(self, name):
         """Sum over labels; 0 when it is not there yet."""
@@ -93,9 +93,32 @@ class Coordinator:
         return self.metric("jacserve_rows_delivered_total")
 
 
-def free_port():
-    import socket
+class Worker:
+    """jacserve-worker that dials a coordinator over TCP, as on another machine."""
 
+    def __init__(self, coordinator, *extra):
+        self.metrics = f"127.0.0.1:{free_port()}"
+        self.process = subprocess.Popen(
+            [f"{BIN}/jacserve-worker", "--coordinator", coordinator.address, "--listen", "127.0.0.1:0", "--id", "far",
+             "--metrics-listen", self.metrics, "--log-level", "warning", *extra])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def scrape(self):
+        return scrape(self.metrics)
+
+
+def scrape(address):
+    with urllib.request.urlopen(f"http://{address}/metrics") as answer:
+        return answer.read().decode()
+
+
+def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import unittest
 
-from cluster import SEED, Coordinator, result, seed_arguments, start
+from cluster import SEED, Coordinator, Worker, result, seed_arguments, start, wait_until
 
 MIB = 2**20
 
@@ -38,16 +38,22 @@ class Limits(unittest.TestCase):
         self.assertEqual(done["rows"], 8)
         self.assertEqual(answer(str(int(smallest.group(1)) - 8))[0], 5, "a little less does not")
 
-    def test_metrics_are_well_named(self):
-        with Coordinator() as coordinator:
-            result(start(seed_arguments(coordinator.address, "--rows", "0:64", "--wrt", "Conv*", "--out", "none")))
-            text = coordinator.scrape()
-        for name in ("jacserve_jobs_ended_total", "jacserve_rows_delivered_total", "jacserve_rpcs_total", "jacserve_store_bytes"):
+    def lint(self, text, names):
+        for name in names:
             self.assertIn(name, text)
         promtool = shutil.which("promtool")
         self.assertIsNotNone(promtool, "promtool comes with the prometheus package")
-        lint = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
-        self.assertEqual(lint.returncode, 0, lint.stdout + lint.stderr)
+        done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_metrics_of_coordinator_and_of_a_worker_that_joined_are_well_named(self):
+        with Coordinator(workers=0) as coordinator, Worker(coordinator) as worker:
+            wait_until(lambda: any(w["state"] == "ready" for w in coordinator.workers()), "the worker")
+            result(start(seed_arguments(coordinator.address, "--rows", "0:64", "--wrt", "Conv*", "--out", "none")))
+            self.lint(coordinator.scrape(), ("jacserve_jobs_ended_total", "jacserve_rows_delivered_total",
+                                             "jacserve_rpcs_total", "jacserve_store_bytes"))
+            self.lint(worker.scrape(), ("jacserve_worker_rows_total", "jacserve_worker_memory_budget_bytes",
+                                        "jacserve_rpcs_total"))
 
 
 if __name__ == "__main__":
