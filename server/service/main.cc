@@ -23,8 +23,8 @@
 namespace jacserve::server {
 namespace {
 
-constexpr int64_t kKeepFreeBytes = int64_t{32}
-                                   << 20;  // per heap: more than is in flight, so that chunks meet warm pages
+// Per heap: more than is in flight, so that chunks meet warm pages.
+constexpr int64_t kKeepFreeBytes = int64_t{32} << 20;
 constexpr int kArenas = 2;
 
 sigset_t EndSignals() {
