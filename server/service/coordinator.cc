@@ -5,6 +5,7 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <system_error>
@@ -26,9 +27,17 @@ constexpr int kMaxThreads = 4'096;
 constexpr int kMaxRequestBytes = 64 << 20;  // a request may name many tensors
 constexpr int kWindowBytes = 4 << 20;       // read ahead of an upload; gRPC's own estimate knows no bound
 
-// A fresh folder that only this user can enter, short enough for the path of a unix socket.
-absl::StatusOr<std::filesystem::path> MakeRuntimeDirectory() {
+constexpr size_t kLongestSocketFolder = 90;  // the path of a unix socket has at most 107 bytes
+
+// A fresh folder for sockets that only this user can enter. Within the state directory, which is this process's alone,
+// so that what a killed coordinator left is removed by the next; elsewhere when that path is too long for a socket.
+absl::StatusOr<std::filesystem::path> MakeRuntimeDirectory(const std::filesystem::path& state_directory) {
   std::error_code error;
+  const std::filesystem::path folder = std::filesystem::absolute(state_directory, error) / "run";
+  if (!error && folder.string().size() <= kLongestSocketFolder) {
+    std::filesystem::remove_all(folder, error);
+    if (!error && mkdir(folder.c_str(), 0700) == 0) return folder;
+  }
   std::string name = (std::filesystem::temp_directory_path(error) / "jacserve-XXXXXX").string();
   if (error || mkdtemp(name.data()) == nullptr) {
     return absl::FailedPreconditionError("cannot make a folder for temporary files; set TMPDIR to one that exists");
@@ -49,7 +58,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptio
   coordinator->scheduler_ = std::make_unique<Scheduler>(options.scheduler);
   coordinator->jacobian_service_ = std::make_unique<JacobianService>(*coordinator->scheduler_, *coordinator->store_);
   coordinator->registry_service_ = std::make_unique<RegistryService>(*coordinator->scheduler_, *coordinator->store_);
-  ASSIGN_OR_RETURN(coordinator->runtime_directory_, MakeRuntimeDirectory());
+  ASSIGN_OR_RETURN(coordinator->runtime_directory_, MakeRuntimeDirectory(options.state_directory));
   RETURN_IF_ERROR(coordinator->Listen(options));
   if (options.local_workers.count > 0) {
     RETURN_IF_ERROR(coordinator->StartLocalWorkers(std::move(options.local_workers)));

@@ -220,15 +220,39 @@ TEST_F(CoordinatorProcess, KilledTakesItsWorkersAlong) {
 
 TEST_F(CoordinatorProcess, EndsItsWorkersAndRemovesItsSockets) {
   InstallFakeWorker();
-  setenv("TMPDIR", directory_.c_str(), 1);
   const pid_t pid = Start(Flags({"--local-workers", "1"}));
-  unsetenv("TMPDIR");
   ASSERT_TRUE(WaitFor([&] { return FakeWorkers().size() == 1; })) << ContentOf(directory_ / "log");
   kill(pid, SIGTERM);
   EXPECT_EQ(Wait(pid), 0);
   EXPECT_NE(kill(FakeWorkers().front(), 0), 0);
+  EXPECT_FALSE(fs::exists(directory_ / "state" / "run"));
+}
+
+TEST_F(CoordinatorProcess, StartsWhereAKilledOneWas) {
+  const pid_t pid = Start(Flags());
+  Port();
+  kill(pid, SIGKILL);
+  EXPECT_EQ(Wait(pid), -SIGKILL);
+  EXPECT_TRUE(fs::exists(directory_ / "state" / "run" / "coordinator"));
+  fs::remove(directory_ / "port");
+  const pid_t second = Start(Flags());
+  Port();
+  kill(second, SIGTERM);
+  EXPECT_EQ(Wait(second), 0);
+  EXPECT_FALSE(fs::exists(directory_ / "state" / "run"));
+}
+
+// Its state directory is too long for the path of a socket.
+TEST_F(CoordinatorProcess, TakesALongStateDirectory) {
+  setenv("TMPDIR", directory_.c_str(), 1);
+  const pid_t pid = Start({"--listen", "127.0.0.1:0", "--port-file", (directory_ / "port").string(), "--state-dir",
+                           (directory_ / std::string(100, 's')).string()});
+  unsetenv("TMPDIR");
+  Port();
+  kill(pid, SIGTERM);
+  EXPECT_EQ(Wait(pid), 0);
   for (const auto& entry : fs::directory_iterator(directory_)) {
-    EXPECT_FALSE(entry.path().filename().string().starts_with("jacserve-") && entry.is_directory()) << entry.path();
+    EXPECT_FALSE(entry.path().filename().string().starts_with("jacserve-")) << entry.path();
   }
 }
 
