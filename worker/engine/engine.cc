@@ -223,9 +223,8 @@ class EngineImpl : public Engine {
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(JacobianProblem problem, const EngineOptions& options) {
   ASSIGN_OR_RETURN(const Bindings bindings, CheckProblem(problem));
-  std::unique_ptr<Backend> backend = options.backend == BackendKind::kCpu && problem.precision == DType::kFloat32
-                                         ? MakeCpuBackend()
-                                         : MakeReferenceBackend(problem.precision);
+  std::unique_ptr<Backend> backend = options.backend == BackendKind::kCpu ? MakeCpuBackend(problem.precision)
+                                                                          : MakeReferenceBackend(problem.precision);
   ASSIGN_OR_RETURN(SampleProgram program, CompileSampleProgram(*problem.graph, bindings));
   ASSIGN_OR_RETURN(std::vector<BlockPlan> blocks, SelectBlocks(program, problem));
   PullbackPlan plan = PlanPullbacks(program, std::move(blocks));

@@ -88,10 +88,6 @@ struct PhaseTimes {  // seconds, summed over threads
   double send = 0;
 };
 
-// The refusal of a memory budget, and the smallest workable one that such a status carries.
-absl::Status BudgetTooSmall(int64_t budget_bytes, int64_t smallest_bytes);
-std::optional<int64_t> SmallestBudgetOf(const absl::Status& status);
-
 class Engine {
  public:
   // Compiles the problem. InvalidArgument: names, shapes or dtypes that do not fit. Unimplemented: every unsupported

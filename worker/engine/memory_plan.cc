@@ -2,11 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/cord.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "common/size_text.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/budget_status.h"
 
 namespace jacserve::worker {
 namespace {
@@ -16,25 +12,7 @@ constexpr int64_t kSlotBytes = int64_t{8} << 20;
 
 int64_t Pages(int64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
-constexpr char kSmallestBudget[] = "jacserve.smallest_budget_bytes";
-
 }  // namespace
-
-absl::Status BudgetTooSmall(int64_t budget_bytes, int64_t smallest_bytes) {
-  absl::Status status = absl::ResourceExhaustedError(
-      absl::StrCat("a memory budget of ", SizeText(budget_bytes),
-                   " is too small for this request; the smallest that works is ", SizeText(smallest_bytes), " (",
-                   smallest_bytes, " bytes)"));
-  status.SetPayload(kSmallestBudget, absl::Cord(absl::StrCat(smallest_bytes)));
-  return status;
-}
-
-std::optional<int64_t> SmallestBudgetOf(const absl::Status& status) {
-  const absl::optional<absl::Cord> payload = status.GetPayload(kSmallestBudget);
-  int64_t bytes = 0;
-  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &bytes)) return std::nullopt;
-  return bytes;
-}
 
 absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, int64_t budget_bytes) {
   const int64_t smallest_slot = Pages(std::max<int64_t>(needs.largest_row_bytes, 1));

@@ -54,7 +54,7 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
       ->check(Into(worker.runner.memory_budget_bytes, ParseSize, "SIZE"));
   app.add_option("--threads", worker.runner.threads, "Threads to compute with (default: one per core)")
       ->check(CLI::Range(1, 4'096));
-  app.add_option("--backend", worker.runner.backend, "cpu or reference; float64 always runs on reference")
+  app.add_option("--backend", worker.runner.backend, "cpu, or reference: plain loops, for comparison")
       ->transform(CLI::CheckedTransformer(backends));
   app.add_option("--cpus", cpus, "Cores to run on, for example 0-3,8")->check(Into(flags.cpus, ParseCpuList, "LIST"));
   app.add_option("--metrics-listen", flags.metrics_listen, "Where Prometheus may scrape, HOST:PORT");

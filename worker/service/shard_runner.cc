@@ -9,6 +9,7 @@
 #include "common/proto_convert.h"
 #include "common/size_text.h"
 #include "common/status.h"
+#include "worker/engine/budget_status.h"
 #include "worker/service/describe.h"
 #include "worker/service/worker_metrics.h"
 
@@ -95,7 +96,7 @@ absl::Status ShardRunner::UseEngineFor(const v1::JacobianSpec& spec) {
   WorkerMetrics::Get().blob_cache_bytes.Set(static_cast<double>(blobs_.size_bytes()));
   const int64_t held_bytes = blobs_.capacity_bytes() + loaded.host_bytes;
   const EngineOptions options{
-      .backend = loaded.problem.precision == DType::kFloat64 ? BackendKind::kReference : options_.backend,
+      .backend = options_.backend,
       .memory_budget_bytes = std::max<int64_t>(options_.memory_budget_bytes - held_bytes, 1),
       .threads = options_.threads};
   absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine_(std::move(loaded.problem), options);
@@ -105,7 +106,6 @@ absl::Status ShardRunner::UseEngineFor(const v1::JacobianSpec& spec) {
   if (!engine.ok()) return engine.status();
   engine_ = *std::move(engine);
   engine_key_ = std::move(key);
-  engine_backend_ = options.backend;
   reported_ = {};
   return absl::OkStatus();
 }
@@ -131,7 +131,7 @@ v1::JacobianHeader ShardRunner::HeaderOf(const JacobianLayout& layout) const {
   *header.mutable_rows() = ToProto(RowRange{0, layout.rows});
   header.set_precision(layout.dtype == DType::kFloat64 ? v1::PRECISION_FP64 : v1::PRECISION_FP32);
   header.set_encoding(v1::ENCODING_DENSE);
-  header.set_backend(engine_backend_ == BackendKind::kReference ? "reference" : "cpu");
+  header.set_backend(options_.backend == BackendKind::kReference ? "reference" : "cpu");
   header.set_device(ProcessorName());
   header.set_row_tile(layout.row_tile);
   header.set_flops_per_row(layout.flops_per_row);

@@ -23,7 +23,7 @@ using GraphReporter = std::function<GraphReport(const Graph& graph)>;
 struct RunnerOptions {
   int64_t memory_budget_bytes = int64_t{2} << 30;
   int threads = 1;
-  BackendKind backend = BackendKind::kCpu;  // for float32; float64 always runs on the reference backend
+  BackendKind backend = BackendKind::kCpu;
 };
 
 // How the budget is shared: an eighth keeps graphs and tensors for requests to come (the capacity of the cache), the
@@ -71,7 +71,6 @@ class ShardRunner {
   std::mutex busy_;
   std::string engine_key_;  // digest of the spec that the engine was made for
   std::unique_ptr<Engine> engine_;
-  BackendKind engine_backend_ = BackendKind::kCpu;
   PhaseTimes reported_;  // of this engine, by shards before
 };
 

@@ -83,8 +83,8 @@ TEST_F(ShardRunnerTest, ShardsOfOneJobShareAnEngine) {
   ASSERT_TRUE(job.ok());
   EXPECT_EQ(script_.created, 2);
   EXPECT_EQ(script_.alive, 1);  // the old one went first
-  EXPECT_EQ(job->header.backend(), "reference");
-  EXPECT_EQ(script_.last_options.backend, BackendKind::kReference);
+  EXPECT_EQ(job->header.backend(), "cpu");
+  EXPECT_EQ(script_.last_options.backend, BackendKind::kCpu);
 }
 
 TEST_F(ShardRunnerTest, EngineHasTheBudgetThatBlobsLeave) {

@@ -1,4 +1,5 @@
-// The fast float32 backend for CPUs: oneDNN products, Highway kernels chosen for the processor at run time.
+// The fast backend for CPUs: products by oneDNN (float32) and OpenBLAS (float64, which oneDNN lacks), Highway kernels
+// chosen for the processor at run time.
 #pragma once
 
 #include <memory>
@@ -7,6 +8,6 @@
 
 namespace jacserve::worker {
 
-std::unique_ptr<Backend> MakeCpuBackend();
+std::unique_ptr<Backend> MakeCpuBackend(DType dtype);
 
 }  // namespace jacserve::worker

@@ -11,13 +11,14 @@ namespace jacserve::worker::cpu {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
+template <class T>
+using D = hn::ScalableTag<T>;
 
 // One row of OuterSum. Store: 0 plain, 1 past the caches, 2 add to what is there.
-template <int kTerms, int kStore>
-HWY_INLINE void OuterRow(int64_t n, float a0, float a1, const float* HWY_RESTRICT b0, const float* HWY_RESTRICT b1,
-                         float* HWY_RESTRICT out) {
-  const D d;
+template <int kTerms, int kStore, class T>
+HWY_INLINE void OuterRow(int64_t n, T a0, T a1, const T* HWY_RESTRICT b0, const T* HWY_RESTRICT b1,
+                         T* HWY_RESTRICT out) {
+  const D<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto va0 = hn::Set(d, a0), va1 = hn::Set(d, a1);
   int64_t j = 0;
@@ -31,7 +32,7 @@ HWY_INLINE void OuterRow(int64_t n, float a0, float a1, const float* HWY_RESTRIC
       hn::StoreU(value, d, out + j);
     }
   }
-  const hn::CappedTag<float, 1> one;  // the same fused steps for what is left
+  const hn::CappedTag<T, 1> one;  // the same fused steps for what is left
   for (; j < n; ++j) {
     auto value = hn::Mul(hn::Set(one, a0), hn::LoadU(one, b0 + j));
     if (kTerms == 2) value = hn::MulAdd(hn::Set(one, a1), hn::LoadU(one, b1 + j), value);
@@ -40,33 +41,35 @@ HWY_INLINE void OuterRow(int64_t n, float a0, float a1, const float* HWY_RESTRIC
   }
 }
 
-template <int kTerms, int kStore>
-void OuterRows(int64_t m, int64_t n, const float* const* a, const float* const* b, float* out) {
+template <int kTerms, int kStore, class T>
+void OuterRows(int64_t m, int64_t n, const T* const* a, const T* const* b, T* out) {
   for (int64_t i = 0; i < m; ++i) {
-    OuterRow<kTerms, kStore>(n, a[0][i], a[kTerms - 1][i], b[0], b[kTerms - 1], out + i * n);
+    OuterRow<kTerms, kStore, T>(n, a[0][i], a[kTerms - 1][i], b[0], b[kTerms - 1], out + i * n);
   }
 }
 
-void OuterSumImpl(int terms, int64_t m, int64_t n, const float* const* a, const float* const* b, float* out,
-                  bool accumulate, bool stream) {
-  const D d;
-  const auto vector_bytes = static_cast<int64_t>(hn::Lanes(d) * sizeof(float));
-  const bool aligned = reinterpret_cast<uintptr_t>(out) % vector_bytes == 0 && n * sizeof(float) % vector_bytes == 0;
+template <class T>
+void OuterSumImpl(int terms, int64_t m, int64_t n, const T* const* a, const T* const* b, T* out, bool accumulate,
+                  bool stream) {
+  const D<T> d;
+  const auto vector_bytes = static_cast<int64_t>(hn::Lanes(d) * sizeof(T));
+  const bool aligned = reinterpret_cast<uintptr_t>(out) % vector_bytes == 0 && n * sizeof(T) % vector_bytes == 0;
   const int store = accumulate ? 2 : (stream && aligned ? 1 : 0);
   if (terms == 1) {
-    store == 2   ? OuterRows<1, 2>(m, n, a, b, out)
-    : store == 1 ? OuterRows<1, 1>(m, n, a, b, out)
-                 : OuterRows<1, 0>(m, n, a, b, out);
+    store == 2   ? OuterRows<1, 2, T>(m, n, a, b, out)
+    : store == 1 ? OuterRows<1, 1, T>(m, n, a, b, out)
+                 : OuterRows<1, 0, T>(m, n, a, b, out);
   } else {
-    store == 2   ? OuterRows<2, 2>(m, n, a, b, out)
-    : store == 1 ? OuterRows<2, 1>(m, n, a, b, out)
-                 : OuterRows<2, 0>(m, n, a, b, out);
+    store == 2   ? OuterRows<2, 2, T>(m, n, a, b, out)
+    : store == 1 ? OuterRows<2, 1, T>(m, n, a, b, out)
+                 : OuterRows<2, 0, T>(m, n, a, b, out);
   }
   if (store == 1) hwy::FlushStream();
 }
 
-void AddScaledImpl(int64_t n, float scale, const float* HWY_RESTRICT x, float* HWY_RESTRICT y) {
-  const D d;
+template <class T>
+void AddScaledImpl(int64_t n, T scale, const T* HWY_RESTRICT x, T* HWY_RESTRICT y) {
+  const D<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto factor = hn::Set(d, scale);
   int64_t p = 0;
@@ -76,8 +79,9 @@ void AddScaledImpl(int64_t n, float scale, const float* HWY_RESTRICT x, float* H
   for (; p < n; ++p) y[p] += scale * x[p];
 }
 
-void ScaleImpl(int64_t n, float scale, const float* HWY_RESTRICT x, float* HWY_RESTRICT y) {
-  const D d;
+template <class T>
+void ScaleImpl(int64_t n, T scale, const T* HWY_RESTRICT x, T* HWY_RESTRICT y) {
+  const D<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto factor = hn::Set(d, scale);
   int64_t p = 0;
@@ -85,27 +89,42 @@ void ScaleImpl(int64_t n, float scale, const float* HWY_RESTRICT x, float* HWY_R
   for (; p < n; ++p) y[p] = scale * x[p];
 }
 
-float SumImpl(int64_t n, const float* x) {
-  const D d;
+template <class T>
+T SumImpl(int64_t n, const T* x) {
+  const D<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   auto sum = hn::Zero(d);
   int64_t p = 0;
   for (; p + lanes <= n; p += lanes) sum = hn::Add(sum, hn::LoadU(d, x + p));
-  float total = hn::GetLane(hn::SumOfLanes(d, sum));
+  T total = hn::GetLane(hn::SumOfLanes(d, sum));
   for (; p < n; ++p) total += x[p];
   return total;
 }
 
-void ReluPullbackImpl(int64_t n, const float* y, const float* ct_y, float* ct_x) {
-  const D d;
+template <class T>
+void ReluPullbackImpl(int64_t n, const T* y, const T* ct_y, T* ct_x) {
+  const D<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t p = 0;
   for (; p + lanes <= n; p += lanes) {
     const auto positive = hn::Gt(hn::LoadU(d, y + p), hn::Zero(d));
     hn::StoreU(hn::IfThenElseZero(positive, hn::LoadU(d, ct_y + p)), d, ct_x + p);
   }
-  for (; p < n; ++p) ct_x[p] = y[p] > 0 ? ct_y[p] : 0.0f;
+  for (; p < n; ++p) ct_x[p] = y[p] > 0 ? ct_y[p] : T(0);
 }
+
+// Dispatch is by plain functions, one per type.
+#define X(T)                                                                                                        \
+  void OuterSum_##T(int terms, int64_t m, int64_t n, const T* const* a, const T* const* b, T* out, bool accumulate, \
+                    bool stream) {                                                                                  \
+    OuterSumImpl<T>(terms, m, n, a, b, out, accumulate, stream);                                                    \
+  }                                                                                                                 \
+  void AddScaled_##T(int64_t n, T scale, const T* x, T* y) { AddScaledImpl<T>(n, scale, x, y); }                    \
+  void Scale_##T(int64_t n, T scale, const T* x, T* y) { ScaleImpl<T>(n, scale, x, y); }                            \
+  T Sum_##T(int64_t n, const T* x) { return SumImpl<T>(n, x); }                                                     \
+  void ReluPullback_##T(int64_t n, const T* y, const T* ct_y, T* ct_x) { ReluPullbackImpl<T>(n, y, ct_y, ct_x); }
+JACSERVE_CPU_TYPES(X)
+#undef X
 
 }  // namespace HWY_NAMESPACE
 }  // namespace jacserve::worker::cpu
@@ -114,24 +133,24 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace jacserve::worker::cpu {
 
-HWY_EXPORT(OuterSumImpl);
-HWY_EXPORT(AddScaledImpl);
-HWY_EXPORT(ScaleImpl);
-HWY_EXPORT(SumImpl);
-HWY_EXPORT(ReluPullbackImpl);
-
-void OuterSum(int terms, int64_t m, int64_t n, const float* const* a, const float* const* b, float* out,
-              bool accumulate, bool stream) {
-  HWY_DYNAMIC_DISPATCH(OuterSumImpl)(terms, m, n, a, b, out, accumulate, stream);
-}
-void AddScaled(int64_t n, float scale, const float* x, float* y) {
-  HWY_DYNAMIC_DISPATCH(AddScaledImpl)(n, scale, x, y);
-}
-void Scale(int64_t n, float scale, const float* x, float* y) { HWY_DYNAMIC_DISPATCH(ScaleImpl)(n, scale, x, y); }
-float Sum(int64_t n, const float* x) { return HWY_DYNAMIC_DISPATCH(SumImpl)(n, x); }
-void ReluPullback(int64_t n, const float* y, const float* ct_y, float* ct_x) {
-  HWY_DYNAMIC_DISPATCH(ReluPullbackImpl)(n, y, ct_y, ct_x);
-}
+#define X(T)                                                                                                    \
+  HWY_EXPORT(OuterSum_##T);                                                                                     \
+  HWY_EXPORT(AddScaled_##T);                                                                                    \
+  HWY_EXPORT(Scale_##T);                                                                                        \
+  HWY_EXPORT(Sum_##T);                                                                                          \
+  HWY_EXPORT(ReluPullback_##T);                                                                                 \
+  void OuterSum(int terms, int64_t m, int64_t n, const T* const* a, const T* const* b, T* out, bool accumulate, \
+                bool stream) {                                                                                  \
+    HWY_DYNAMIC_DISPATCH(OuterSum_##T)(terms, m, n, a, b, out, accumulate, stream);                             \
+  }                                                                                                             \
+  void AddScaled(int64_t n, T scale, const T* x, T* y) { HWY_DYNAMIC_DISPATCH(AddScaled_##T)(n, scale, x, y); } \
+  void Scale(int64_t n, T scale, const T* x, T* y) { HWY_DYNAMIC_DISPATCH(Scale_##T)(n, scale, x, y); }         \
+  T Sum(int64_t n, const T* x) { return HWY_DYNAMIC_DISPATCH(Sum_##T)(n, x); }                                  \
+  void ReluPullback(int64_t n, const T* y, const T* ct_y, T* ct_x) {                                            \
+    HWY_DYNAMIC_DISPATCH(ReluPullback_##T)(n, y, ct_y, ct_x);                                                   \
+  }
+JACSERVE_CPU_TYPES(X)
+#undef X
 
 }  // namespace jacserve::worker::cpu
 #endif

@@ -7,8 +7,9 @@
 
 namespace jacserve::worker::cpu {
 
-StridedCopy::StridedCopy(const Shape& shape, const Shape& src_strides, const Shape& dst_strides, bool accumulate,
-                         float scale)
+template <class T>
+StridedCopy<T>::StridedCopy(const Shape& shape, const Shape& src_strides, const Shape& dst_strides, bool accumulate,
+                            T scale)
     : accumulate_(accumulate), scale_(scale) {
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     if (shape[axis] == 0) empty_ = true;
@@ -34,10 +35,11 @@ StridedCopy::StridedCopy(const Shape& shape, const Shape& src_strides, const Sha
   outer_.erase(best);
 }
 
-void StridedCopy::RunInner(const float* src, float* dst) const {
+template <class T>
+void StridedCopy<T>::RunInner(const T* src, T* dst) const {
   const auto [size, from, to] = inner_;
   if (to == 0 && accumulate_) {
-    float sum = 0;
+    T sum = 0;
     if (from == 1) {
       sum = Sum(size, src);
     } else {
@@ -47,8 +49,8 @@ void StridedCopy::RunInner(const float* src, float* dst) const {
   } else if (from == 1 && to == 1) {
     if (accumulate_) {
       AddScaled(size, scale_, src, dst);
-    } else if (scale_ == 1.0f) {
-      std::memcpy(dst, src, size * sizeof(float));
+    } else if (scale_ == T(1)) {
+      std::memcpy(dst, src, size * sizeof(T));
     } else {
       Scale(size, scale_, src, dst);
     }
@@ -59,7 +61,8 @@ void StridedCopy::RunInner(const float* src, float* dst) const {
   }
 }
 
-void StridedCopy::Run(const float* src, float* dst) const {
+template <class T>
+void StridedCopy<T>::Run(const T* src, T* dst) const {
   if (empty_) return;
   int64_t points = 1;
   for (const Axis& axis : outer_) points *= axis.size;
@@ -76,5 +79,8 @@ void StridedCopy::Run(const float* src, float* dst) const {
     }
   }
 }
+
+template class StridedCopy<float>;
+template class StridedCopy<double>;
 
 }  // namespace jacserve::worker::cpu
