@@ -192,7 +192,7 @@ TEST_F(WorkerServerTest, DamagedBlobIsDataLossAndNotKept) {
 
 TEST_F(WorkerServerTest, BlobOverTheBudgetIsRefusedBeforeItComes) {
   StartWorker();
-  request_.x = std::string(3 << 20, 'x');
+  request_.x = std::string(5 << 20, 'x');  // of a budget of 8 MiB
   registry_.Hold(request_.x);
   v1::Tensor& tensor = *request_.spec.mutable_inputs(0)->mutable_tensor();
   tensor.set_sha256(Sha256Of(std::as_bytes(std::span(request_.x))));  // the shape still claims 16 bytes
