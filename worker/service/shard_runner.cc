@@ -95,10 +95,9 @@ absl::Status ShardRunner::UseEngineFor(const v1::JacobianSpec& spec) {
   ASSIGN_OR_RETURN(LoadedProblem loaded, reader_.Load(spec));
   WorkerMetrics::Get().blob_cache_bytes.Set(static_cast<double>(blobs_.size_bytes()));
   const int64_t held_bytes = blobs_.capacity_bytes() + loaded.host_bytes;
-  const EngineOptions options{
-      .backend = options_.backend,
-      .memory_budget_bytes = std::max<int64_t>(options_.memory_budget_bytes - held_bytes, 1),
-      .threads = options_.threads};
+  const EngineOptions options{.backend = options_.backend,
+                              .memory_budget_bytes = std::max<int64_t>(options_.memory_budget_bytes - held_bytes, 1),
+                              .threads = options_.threads};
   absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine_(std::move(loaded.problem), options);
   if (const std::optional<int64_t> smallest = SmallestBudgetOf(engine.status())) {
     return BudgetTooSmall(options_.memory_budget_bytes, WorkerBudgetFor(*smallest + loaded.host_bytes));

@@ -27,8 +27,8 @@ struct RunnerOptions {
 };
 
 // How the budget is shared: an eighth keeps graphs and tensors for requests to come (the capacity of the cache), the
-// graph and the tensors of the request at hand may take up to a half each, and the engine has the rest. The engine holds
-// weights a second time, so a half is never what is short.
+// graph and the tensors of the request at hand may take up to a half each, and the engine has the rest. The engine
+// holds weights a second time, so a half is never what is short.
 constexpr int64_t BlobCacheShare(int64_t memory_budget_bytes) { return memory_budget_bytes / 8; }
 constexpr int64_t ProblemShare(int64_t memory_budget_bytes) { return memory_budget_bytes / 2; }
 // The smallest budget of which the cache leaves this much.
