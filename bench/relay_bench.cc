@@ -44,18 +44,18 @@ class Sender : public v1::WorkerService::Service {
 class Relay : public v1::JacobianService::Service {
  public:
   explicit Relay(const std::string& sender) {
-    MarkMethodStreamed(kComputeJacobianPlace,
-                       RawHandler<v1::ComputeJacobianRequest>([sender](auto*, auto* stream) {
-                         v1::ComputeJacobianRequest request;
-                         stream->Read(&request);
-                         const auto channel = OpenChannel(sender);
-                         grpc::ClientContext context;
-                         const auto reader = OpenRawStream(*channel, "/jacserve.v1.WorkerService/ComputeShard", context,
-                                                           v1::ComputeShardRequest());
-                         grpc::ByteBuffer buffer;
-                         while (reader->Read(&buffer) && stream->Write(buffer)) buffer.Clear();
-                         return reader->Finish();
-                       }).release());
+    MarkMethodStreamed(kComputeJacobianPlace, RawHandler<v1::ComputeJacobianRequest>([sender](auto*, auto* stream) {
+                                                v1::ComputeJacobianRequest request;
+                                                stream->Read(&request);
+                                                const auto channel = OpenChannel(sender);
+                                                grpc::ClientContext context;
+                                                const auto reader =
+                                                    OpenRawStream(*channel, "/jacserve.v1.WorkerService/ComputeShard",
+                                                                  context, v1::ComputeShardRequest());
+                                                grpc::ByteBuffer buffer;
+                                                while (reader->Read(&buffer) && stream->Write(buffer)) buffer.Clear();
+                                                return reader->Finish();
+                                              }).release());
   }
 };
 
@@ -88,8 +88,8 @@ int Main(int64_t bytes) {
   int64_t received = 0;
   const double seconds = SecondsOf([&] {
     grpc::ClientContext context;
-    const auto reader = OpenRawStream(*channel, "/jacserve.v1.JacobianService/ComputeJacobian", context,
-                                      v1::ComputeJacobianRequest());
+    const auto reader =
+        OpenRawStream(*channel, "/jacserve.v1.JacobianService/ComputeJacobian", context, v1::ComputeJacobianRequest());
     grpc::ByteBuffer buffer;
     while (reader->Read(&buffer)) {
       received += static_cast<int64_t>(buffer.Length());

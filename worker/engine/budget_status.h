@@ -16,10 +16,9 @@ namespace jacserve::worker {
 constexpr char kSmallestBudgetPayload[] = "jacserve.smallest_budget_bytes";
 
 inline absl::Status BudgetTooSmall(int64_t budget_bytes, int64_t smallest_bytes) {
-  absl::Status status = absl::ResourceExhaustedError(
-      absl::StrCat("a memory budget of ", SizeText(budget_bytes),
-                   " is too small for this request; the smallest that works is ", SizeText(smallest_bytes), " (",
-                   smallest_bytes, " bytes)"));
+  absl::Status status = absl::ResourceExhaustedError(absl::StrCat(
+      "a memory budget of ", SizeText(budget_bytes), " is too small for this request; the smallest that works is ",
+      SizeText(smallest_bytes), " (", smallest_bytes, " bytes)"));
   status.SetPayload(kSmallestBudgetPayload, absl::Cord(absl::StrCat(smallest_bytes)));
   return status;
 }
