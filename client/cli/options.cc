@@ -77,7 +77,9 @@ void AddJacobianOptions(CLI::App& command, Options& options, RawOptions& raw) {
   command.add_option("graph", jacobian.graph, "The model, an ONNX file")->type_name("GRAPH.onnx")->required();
   command.add_option("--weights", jacobian.weights, "Values of the parameters")->type_name("W.npz|W.safetensors");
   AddTargetOptions(command, jacobian);
-  command.add_option("--wrt", jacobian.wrt, "Parameters by name or pattern with * ? [] (default: all)")
+  command
+      .add_option("--wrt", jacobian.wrt,
+                  "Parameters by name or pattern with * ? [] (default: all, or none beside --wrt-input)")
       ->type_name("NAME_OR_GLOB");
   command.add_option("--wrt-input", jacobian.wrt_inputs, "Input to differentiate with respect to (repeatable)")
       ->type_name("NAME")

@@ -58,6 +58,11 @@ absl::StatusOr<std::unique_ptr<ResultDirectory>> ResultDirectory::Open(const std
   return directory;
 }
 
+ResultDirectory::~ResultDirectory() {
+  std::error_code not_empty;
+  fs::remove(part_folder_, not_empty);
+}
+
 absl::Status ResultDirectory::Lock() {
   lock_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock_.is_open()) return FileError(errno, path_, "cannot be opened");

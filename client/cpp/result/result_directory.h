@@ -25,6 +25,9 @@ class ResultDirectory : public RowReceiver {
   static absl::StatusOr<std::unique_ptr<ResultDirectory>> Open(const std::string& path, const std::string& fingerprint,
                                                                std::optional<RowRange> rows);
 
+  // What holds no row is not left behind.
+  ~ResultDirectory() override;
+
   // Rows that an earlier run left, and the range that they are of; empty when there was none.
   const RowSet& done_before() const { return done_before_; }
   std::optional<RowRange> rows_before() const { return rows_before_; }

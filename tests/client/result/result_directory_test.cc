@@ -206,6 +206,12 @@ TEST(ResultDirectory, TwoRunsDoNotWriteOneFolder) {
   EXPECT_THAT(std::string(second.message()), HasSubstr("another run"));
 }
 
+TEST(ResultDirectory, ARunThatNeverBeganLeavesNothing) {
+  const std::string folder = TestFolder();
+  Open(folder).reset();
+  EXPECT_TRUE(fs::is_empty(folder));
+}
+
 TEST(ResultDirectory, AFileWhereTheFolderShouldBeIsAnError) {
   const std::string path = TestFolder() + "/file";
   WriteText(path, "x");
