@@ -35,7 +35,7 @@ constexpr size_t kLogTailLines = 6;
 bool IsProgram(const std::string& path) { return ::access(path.c_str(), X_OK) == 0 && fs::is_regular_file(path); }
 
 // The child between fork and exec: only calls that are safe there.
-[[noreturn]] void BecomeCoordinator(char* const* arguments, int log_fd, pid_t parent) {
+[[noreturn]] void BecomeCoordinator(char* const* arguments, char* const* environment, int log_fd, pid_t parent) {
   ::setpgid(0, 0);  // the terminal's Ctrl-C is for the parent, which then ends this process in order
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(EXIT_FAILURE);
@@ -48,8 +48,24 @@ bool IsProgram(const std::string& path) { return ::access(path.c_str(), X_OK) ==
   if (null_fd >= 0) ::dup2(null_fd, STDIN_FILENO);
   ::dup2(log_fd, STDOUT_FILENO);
   ::dup2(log_fd, STDERR_FILENO);
-  ::execv(arguments[0], arguments);
+  ::execve(arguments[0], arguments, environment);
   ::_exit(127);
+}
+
+// This process's environment, but temporary files go to `folder`, which is removed whatever the coordinator leaves.
+std::vector<std::string> EnvironmentFor(const std::string& folder) {
+  std::vector<std::string> entries = {Cat("TMPDIR=", folder)};
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!std::string_view(*entry).starts_with("TMPDIR=")) entries.emplace_back(*entry);
+  }
+  return entries;
+}
+
+std::vector<char*> PointersTo(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
 }
 
 bool HasEnded(pid_t pid) {
@@ -122,16 +138,15 @@ absl::Status LocalServer::Spawn(const std::string& program, const LocalServerOpt
                                     Cat(options.worker_memory_budget_bytes),
                                     "--log-level",
                                     "warning"};
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  std::vector<std::string> entries = EnvironmentFor(folder_);
+  const std::vector<char*> arguments = PointersTo(words), environment = PointersTo(entries);
   const std::string log = Cat(folder_, "/log");
   const Descriptor log_file(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!log_file.is_open()) return FileError(errno, log, "cannot be created");
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) return absl::ErrnoToStatus(errno, "--local: no process can be started");
-  if (pid_ == 0) BecomeCoordinator(arguments.data(), log_file.get(), parent);
+  if (pid_ == 0) BecomeCoordinator(arguments.data(), environment.data(), log_file.get(), parent);
   return absl::OkStatus();
 }
 

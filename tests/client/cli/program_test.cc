@@ -279,7 +279,7 @@ class LocalProgramTest : public ProgramTest {
 
   // Notes its arguments and process, then points to a scripted service and stays.
   std::string StayingScript(const ScriptedService& service) const {
-    return Cat("echo \"$@\" > ", folder_, "/arguments\necho $$ > ", folder_, "/pid\n",
+    return Cat("echo \"$@\" > ", folder_, "/arguments\necho $$ > ", folder_, "/pid\n", "mkdir \"$TMPDIR/left\"\n",
                "while [ \"$1\" != --port-file ]; do shift; done\n", "echo ", service.port(),
                " > \"$2.part\" && mv \"$2.part\" \"$2\"\n", "exec sleep 1000\n");
   }
