@@ -83,8 +83,8 @@ class EngineImpl : public Engine {
 
   absl::Status ComputeRows(RowRange rows, RowConsumer& consumer, const std::function<bool()>& cancelled) override {
     if (rows.begin < 0 || rows.count < 0 || rows.begin > layout_.rows || rows.count > layout_.rows - rows.begin) {
-      return absl::OutOfRangeError(absl::StrCat("rows ", rows.begin, ":", rows.begin + rows.count,
-                                                " are outside the target, which has ", layout_.rows));
+      return absl::OutOfRangeError(absl::StrCat(rows.count, " rows from row ", rows.begin,
+                                                " on are outside the target, which has ", layout_.rows));
     }
     if (rows.count == 0) return absl::OkStatus();
     RETURN_IF_ERROR(Linearize(cancelled));
