@@ -14,6 +14,12 @@ if(JACSERVE_SANITIZE)
   add_link_options(-fsanitize=${JACSERVE_SANITIZE})
 endif()
 
+# Most of a test's compile time is optimizing code that runs once.
+set(JACSERVE_TEST_OPTIONS -O1)
+if(JACSERVE_SANITIZE)
+  set(JACSERVE_TEST_OPTIONS -O0)
+endif()
+
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})

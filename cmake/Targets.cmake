@@ -26,7 +26,7 @@ function(jacserve_program name)
 endfunction()
 
 # jacserve_test(NAME SOURCES x_test.cc ... USES target ... [LABELS unit|cluster|process]): a GoogleTest binary.
-# Tests find programs through JACSERVE_BIN and golden cases through JACSERVE_GOLDEN.
+# The target unit_tests builds all that are labelled unit. Tests find programs through JACSERVE_BIN and golden cases through JACSERVE_GOLDEN.
 function(jacserve_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
@@ -35,7 +35,10 @@ function(jacserve_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_USES} GTest::gtest_main GTest::gmock)
-  target_compile_options(${name} PRIVATE ${JACSERVE_WARNINGS})
+  target_compile_options(${name} PRIVATE ${JACSERVE_WARNINGS} ${JACSERVE_TEST_OPTIONS})
+  if(ARG_LABELS STREQUAL unit)
+    add_dependencies(unit_tests ${name})
+  endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600
     ENVIRONMENT "JACSERVE_BIN=${CMAKE_BINARY_DIR}/bin;JACSERVE_GOLDEN=${CMAKE_SOURCE_DIR}/tests/golden")
