@@ -1,5 +1,6 @@
 #include "worker/engine/check_problem.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,26 @@ absl::Status Bind(const NamedTensors& tensors, const char* kind, std::map<std::s
     if (!bound.emplace(name, BoundTensor{tensor.dtype, tensor.shape}).second) {
       return absl::InvalidArgumentError(absl::StrCat(kind, " ", name, " was given twice"));
     }
+  }
+  return absl::OkStatus();
+}
+
+// Integers are computed with as numbers of the precision (worker/program/sample_program.h).
+template <class Int>
+absl::Status CheckIntegers(const std::string& name, const HostTensor& tensor) {
+  constexpr Int kLargest = Int{1} << 24;
+  const Int* begin = tensor.data<Int>();
+  const Int* end = begin + Elements(tensor.shape);
+  const Int* found = std::find_if(begin, end, [](Int x) { return x > kLargest || x < -kLargest; });
+  if (found == end) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " holds ", *found, "; float32 counts to ", kLargest,
+                                                 " without gaps: ask for float64 precision"));
+}
+
+absl::Status CheckIntegers(const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.dtype == DType::kInt64) RETURN_IF_ERROR(CheckIntegers<int64_t>(name, tensor));
+    if (tensor.dtype == DType::kInt32) RETURN_IF_ERROR(CheckIntegers<int32_t>(name, tensor));
   }
   return absl::OkStatus();
 }
@@ -78,6 +99,11 @@ absl::StatusOr<Bindings> CheckProblem(const JacobianProblem& problem) {
   RETURN_IF_ERROR(CheckBatch(problem.second_inputs, "second input"));
   RETURN_IF_ERROR(CheckSecond(problem, bindings.inputs, second));
   if (!IsFloat(problem.precision)) return absl::InvalidArgumentError("the precision must be float32 or float64");
+  if (problem.precision == DType::kFloat32) {
+    for (const NamedTensors* tensors : {&problem.inputs, &problem.second_inputs, &problem.shared_inputs}) {
+      RETURN_IF_ERROR(CheckIntegers(*tensors));
+    }
+  }
   return bindings;
 }
 

@@ -126,7 +126,7 @@ class EngineImpl : public Engine {
     for (const BlockPlan& plan : plan_.blocks) {
       const ProgramSource& source = program_.sources[plan.source];
       BlockInfo block{plan.name, source.shape, plan.connected};
-      if (source.kind == SourceKind::kInput) {
+      if (source.kind == SourceKind::kInput && !program_.coupled) {
         block.shape[0] =
             plan.second_batch ? problem_.second_inputs[0].second.shape[0] : problem_.inputs[0].second.shape[0];
       }
@@ -158,7 +158,7 @@ class EngineImpl : public Engine {
           if (program_.sources[s].name == name) batch[s] = NumbersOf(tensor, *backend_);
         }
       }
-      samples.push_back(tensors->front().second.shape[0]);
+      samples.push_back(program_.coupled ? 1 : tensors->front().second.shape[0]);
       batches.push_back(std::move(batch));
     }
     linearizer_.SetInputs(std::move(batches), std::move(samples), &shared_);
@@ -219,6 +219,22 @@ class EngineImpl : public Engine {
   PhaseTimes times_;
 };
 
+// Rows of a pairwise target are pairs of samples, so these must still be there at the end.
+absl::Status CheckCoupledPairs(const SampleProgram& program, int64_t first, int64_t second) {
+  const Shape& shape = program.values[program.output].shape;
+  if (first != second) {
+    return absl::UnimplementedError(absl::StrCat(program.coupling, "; the network mixes the samples of a batch, and ",
+                                                 "then both batches must have the same size, not ", first, " and ",
+                                                 second));
+  }
+  if (shape.empty() || shape[0] != first) {
+    return absl::InvalidArgumentError(absl::StrCat(program.coupling, "; output ", program.output_name, " has shape ",
+                                                   ShapeText(shape), " for a batch of ", first,
+                                                   " samples: there is no embedding per sample to compare"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(JacobianProblem problem, const EngineOptions& options) {
@@ -231,8 +247,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(JacobianProblem problem, 
   const ProgramValue& output = program.values[program.output];
   const int64_t first = problem.inputs[0].second.shape[0];
   const int64_t second = problem.pairwise ? problem.second_inputs[0].second.shape[0] : 0;
+  if (program.coupled && problem.pairwise) RETURN_IF_ERROR(CheckCoupledPairs(program, first, second));
   Shape target_shape = problem.pairwise ? Shape{first, second} : output.shape;
-  if (!problem.pairwise) target_shape[program.output_batch_axis] *= first;
+  if (!problem.pairwise && !program.coupled) target_shape[program.output_batch_axis] *= first;
   RETURN_IF_ERROR(ElementCount(target_shape).status());
   TargetFunction target(problem.pairwise, output.shape, program.output_batch_axis, first, second);
   auto engine = std::make_unique<EngineImpl>(std::move(problem), std::move(program), std::move(plan),

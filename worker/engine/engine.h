@@ -91,7 +91,7 @@ struct PhaseTimes {  // seconds, summed over threads
 class Engine {
  public:
   // Compiles the problem. InvalidArgument: names, shapes or dtypes that do not fit. Unimplemented: every unsupported
-  // operator at once, or a graph that mixes samples. ResourceExhausted: the budget, with the smallest workable one.
+  // operator at once. ResourceExhausted: the budget, with the smallest workable one.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(JacobianProblem problem, const EngineOptions& options);
 
   virtual ~Engine() = default;

@@ -52,7 +52,9 @@ class Planner {
         if (node.inputs[i] < 0 || !reached_[Root(node.inputs[i])] || !node.op->DifferentiableIn(static_cast<int>(i))) {
           continue;
         }
-        for (int output : node.outputs) reached_[Root(output)] = true;
+        for (int output : node.outputs) {
+          if (IsFloat(program_.values[output].dtype)) reached_[Root(output)] = true;
+        }
       }
     }
   }

@@ -45,11 +45,11 @@ GraphReport ReportOn(const Graph& graph) {
   Bindings bindings = GuessBindings(graph);
   for (const GraphValue& output : graph.outputs) {
     bindings.output = output.name;
-    if (const auto program = CompileSampleProgram(graph, bindings); !program.ok()) {
-      report.samples_independent = false;
-      report.coupling = std::string(program.status().message());
-      return report;
-    }
+    const auto program = CompileSampleProgram(graph, bindings);
+    if (program.ok() && !program->coupled) continue;
+    report.samples_independent = false;
+    report.coupling = program.ok() ? program->coupling : std::string(program.status().message());
+    return report;
   }
   return report;
 }

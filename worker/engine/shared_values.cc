@@ -17,20 +17,32 @@ const HostTensor* Find(const NamedTensors& tensors, const std::string& name) {
   return nullptr;
 }
 
+template <class From, class To>
+void ConvertFrom(const HostTensor& from, To* to) {
+  const From* begin = from.data<From>();
+  std::transform(begin, begin + Elements(from.shape), to, [](From x) { return static_cast<To>(x); });
+}
+
 template <class To>
 void Convert(const HostTensor& from, To* to) {
-  const int64_t n = Elements(from.shape);
-  if (from.dtype == DType::kFloat32) {
-    std::copy_n(from.data<float>(), n, to);
-  } else {
-    std::transform(from.data<double>(), from.data<double>() + n, to, [](double x) { return static_cast<To>(x); });
+  switch (from.dtype) {
+    case DType::kFloat32:
+      return ConvertFrom<float>(from, to);
+    case DType::kFloat64:
+      return ConvertFrom<double>(from, to);
+    case DType::kInt32:
+      return ConvertFrom<int32_t>(from, to);
+    case DType::kInt64:
+      return ConvertFrom<int64_t>(from, to);
+    case DType::kBool:
+      return ConvertFrom<uint8_t>(from, to);
   }
 }
 
 }  // namespace
 
 std::shared_ptr<const void> NumbersOf(const HostTensor& tensor, const Backend& backend) {
-  if (!IsFloat(tensor.dtype) || tensor.dtype == backend.dtype()) return {tensor.bytes, tensor.bytes->data()};
+  if (tensor.dtype == backend.dtype()) return {tensor.bytes, tensor.bytes->data()};
   const std::shared_ptr<void> copy = Allocate(Elements(tensor.shape) * backend.element_bytes());
   if (backend.dtype() == DType::kFloat32) {
     Convert(tensor, static_cast<float*>(copy.get()));

@@ -12,32 +12,40 @@ namespace jacserve::worker {
 TargetFunction::TargetFunction(std::optional<PairwiseTarget> pairwise, Shape sample_shape, int batch_axis,
                                int64_t first, int64_t second)
     : pairwise_(std::move(pairwise)),
+      whole_(batch_axis < 0),
       sample_shape_(std::move(sample_shape)),
-      d_(Elements(sample_shape_)),
+      lane_(Elements(sample_shape_)),
+      d_(whole_ && pairwise_ && first > 0 ? lane_ / first : lane_),
       first_(first),
       second_(second) {
-  const auto axis = sample_shape_.begin() + batch_axis;
-  outer_ = Elements({sample_shape_.begin(), axis});
-  per_sample_ = *axis;
-  inner_ = Elements({axis + 1, sample_shape_.end()});
+  if (whole_) {
+    inner_ = lane_;
+  } else {
+    const auto axis = sample_shape_.begin() + batch_axis;
+    outer_ = Elements({sample_shape_.begin(), axis});
+    per_sample_ = *axis;
+    inner_ = Elements({axis + 1, sample_shape_.end()});
+  }
   if (pairwise_) {
     shape_ = {first, second};
   } else {
     shape_ = sample_shape_;
-    shape_[batch_axis] *= first;
+    if (!whole_) shape_[batch_axis] *= first;
   }
   rows_ = Elements(shape_);
 }
 
 int64_t TargetFunction::ElementOf(int64_t row, int64_t* sample) const {
-  const int64_t along = first_ * per_sample_;
+  const int64_t along = first_samples() * per_sample_;
   const int64_t at = row / inner_ % along;
   *sample = at / per_sample_;
   return (row / inner_ / along * per_sample_ + at % per_sample_) * inner_ + row % inner_;
 }
 
 void TargetFunction::SamplesOf(int64_t row, int32_t* samples) const {
-  if (pairwise_) {
+  if (whole_) {
+    for (int term = 0; term < per_row(); ++term) samples[term] = term;
+  } else if (pairwise_) {
     samples[0] = static_cast<int32_t>(row / second_);
     samples[1] = static_cast<int32_t>(first_ + row % second_);
   } else {
@@ -111,10 +119,12 @@ void TargetFunction::Cotangents(int64_t row, const T* embeddings, T* cotangents)
   if (pairwise_) {
     const T* u = embeddings + row / second_ * d_;
     const T* v = embeddings + (first_ + row % second_) * d_;
-    Similarity(u, v, cotangents, cotangents + d_);
+    if (whole_) std::fill_n(cotangents, 2 * lane_, T(0));
+    Similarity(u, v, cotangents + (whole_ ? row / second_ * d_ : 0),
+               cotangents + lane_ + (whole_ ? row % second_ * d_ : 0));
   } else {
     int64_t sample = 0;
-    std::fill_n(cotangents, d_, T(0));
+    std::fill_n(cotangents, lane_, T(0));
     cotangents[ElementOf(row, &sample)] = T(1);
   }
 }

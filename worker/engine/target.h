@@ -13,15 +13,18 @@ namespace jacserve::worker {
 
 class TargetFunction {
  public:
-  // sample_shape: f's output for one sample, the batch along `batch_axis`. first, second: samples per batch (second 0
-  // without a pairwise target).
+  // sample_shape: f's output for one sample, the batch along `batch_axis`; -1: for a whole batch, which is one sample.
+  // first, second: sizes of the batches (second 0 without a pairwise target). A pairwise target over whole batches
+  // needs them along axis 0, and equal.
   TargetFunction(std::optional<PairwiseTarget> pairwise, Shape sample_shape, int batch_axis, int64_t first,
                  int64_t second);
 
   const Shape& shape() const { return shape_; }
   int64_t rows() const { return rows_; }
   int per_row() const { return pairwise_ ? 2 : 1; }
-  int64_t samples() const { return first_ + second_; }  // the second batch follows the first
+  // Samples of the program; the second batch's follow the first's.
+  int64_t samples() const { return whole_ ? per_row() : first_ + second_; }
+  int64_t first_samples() const { return whole_ ? 1 : first_; }
 
   // Samples of row r's terms, per_row() of them.
   void SamplesOf(int64_t row, int32_t* samples) const;
@@ -30,7 +33,7 @@ class TargetFunction {
   template <class T>
   void Value(const T* embeddings, T* value) const;
 
-  // cotangents [per_row, D] of row r.
+  // cotangents [per_row, elements of sample_shape] of row r.
   template <class T>
   void Cotangents(int64_t row, const T* embeddings, T* cotangents) const;
 
@@ -41,8 +44,10 @@ class TargetFunction {
   int64_t ElementOf(int64_t row, int64_t* sample) const;
 
   std::optional<PairwiseTarget> pairwise_;
+  bool whole_;
   Shape sample_shape_, shape_;
-  int64_t d_;                                       // elements of one sample's output
+  int64_t lane_;                                    // elements of the program's output
+  int64_t d_;                                       // elements that one embedding or one sample's output has
   int64_t outer_ = 1, per_sample_ = 1, inner_ = 1;  // axes before, at and after the batch axis, of one sample
   int64_t first_, second_, rows_;
 };

@@ -298,7 +298,7 @@ void TileWorker::FillInputRows(const EmissionGroup& group, const Span& span, std
   std::memset(rows, 0, span.rows.count * row_bytes);
   const int per_row = problem_.target.per_row();
   const int term = block.second_batch ? 1 : 0;
-  const int64_t first = block.second_batch ? problem_.target.shape()[0] : 0;
+  const int64_t first = block.second_batch ? problem_.target.first_samples() : 0;
   for (int64_t r = 0; r < span.rows.count; ++r) {
     const int64_t lane = span.lane_begin + r * per_row + term;
     std::memcpy(rows + r * row_bytes + (sample_of_[lane] - first) * ct.stride * bytes,

@@ -37,6 +37,7 @@ struct GraphNode {
   std::vector<std::string> inputs;   // value names; empty: an optional input left out
   std::vector<std::string> outputs;  // value names; empty: an optional output left out
   std::map<std::string, AttributeValue> attributes;
+  int64_t opset_version = 0;  // of ai.onnx, for this node; 0: the graph's
 };
 
 struct GraphValue {

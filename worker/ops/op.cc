@@ -1,6 +1,7 @@
 #include "worker/ops/op.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/status.h"
 
 namespace jacserve::worker {
 
@@ -32,6 +33,10 @@ void Op::PullbackToRows(int input, Terms terms, const PullbackArgs& args, const 
     sink.data = static_cast<std::byte*>(rows.data) + row * rows.row_stride * args.backend.element_bytes();
     args.backend.SumTerms({1, terms.per_row}, ct_x, sink);
   }
+}
+
+void Op::Pushforward(const PushforwardArgs&, const std::vector<Lanes>&) const {
+  JACSERVE_CHECK(!"an operator without a pushforward was asked for one");
 }
 
 ConstLanes From(const ConstLanes& lanes, int64_t begin, const Backend& backend) {

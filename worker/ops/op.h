@@ -59,6 +59,17 @@ struct PullbackArgs {
   Scratch& scratch;
 };
 
+// Tangents of inputs that do not move have no data. Primal operands as for the pullbacks to the inputs that do.
+struct PushforwardArgs {
+  int64_t lanes;
+  const std::vector<ConstLanes>& x;
+  const std::vector<ConstLanes>& y;
+  ConstLanes saved;
+  const std::vector<ConstLanes>& tan_x;
+  const Backend& backend;
+  Scratch& scratch;
+};
+
 class Op {
  public:
   virtual ~Op() = default;
@@ -92,6 +103,11 @@ class Op {
   virtual void Pullback(int input, const PullbackArgs& args, Lanes ct_x) const = 0;
   // Rows of a shared input: the sum over a row's term lanes. By default: pull back each lane, then add.
   virtual void PullbackToRows(int input, Terms terms, const PullbackArgs& args, const RowSink& rows) const;
+
+  virtual bool HasPushforward() const { return false; }
+  // tan_y[k] = sum over the inputs that move of dy[k]/dx[i] applied to tan_x[i], lane by lane. Overwrites tan_y. Reads
+  // only what the pullbacks to those inputs read.
+  virtual void Pushforward(const PushforwardArgs& args, const std::vector<Lanes>& tan_y) const;
 
  protected:
   std::vector<Shape> in_;  // sample shapes, set by Bind

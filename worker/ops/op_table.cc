@@ -6,8 +6,11 @@ namespace jacserve::worker {
 namespace {
 
 constexpr OpEntry kTable[] = {
-#define X(Name, since) {#Name, since, &Make##Name},
+#define X(Name, since) {#Name, since, &Make##Name, nullptr},
     JACSERVE_OPS(X)
+#undef X
+#define X(Name, since) {#Name, since, nullptr, &Expand##Name},
+        JACSERVE_EXPANSIONS(X)
 #undef X
 };
 

@@ -1,4 +1,4 @@
-// The list of operators: one line each. Adding one is a file with Make<Name> and a line here.
+// The list of operators: one line each. Adding one is a file with Make<Name> or Expand<Name> and a line here.
 // In: an operator's name and opset. Out: its rules, or the word that there are none.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "worker/ops/expansion.h"
 #include "worker/ops/op.h"
 
 namespace jacserve::worker {
@@ -55,6 +56,11 @@ namespace jacserve::worker {
   X(Transpose, 1)       \
   X(Unsqueeze, 1)
 
+// Those that are graphs of others (worker/ops/expansion.h). X(OpType, first opset understood).
+#define JACSERVE_EXPANSIONS(X) \
+  X(Celu, 12)                  \
+  X(Mish, 18)
+
 constexpr int kNewestOpset = 23;
 
 // InvalidArgument: an attribute of the wrong type or value. Unimplemented: a form of the operator not supported.
@@ -64,10 +70,18 @@ using OpMaker = absl::StatusOr<std::unique_ptr<Op>> (*)(const GraphNode& node, i
 JACSERVE_OPS(X)
 #undef X
 
+// The same errors. `opset`: of the node to expand.
+using OpExpander = absl::Status (*)(Expansion& e, int opset);
+
+#define X(Name, since) absl::Status Expand##Name(Expansion& e, int opset);
+JACSERVE_EXPANSIONS(X)
+#undef X
+
 struct OpEntry {
   std::string_view op_type;
   int since;
-  OpMaker make;
+  OpMaker make;  // one of these two
+  OpExpander expand;
 };
 std::span<const OpEntry> OpTable();
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/status.h"
 #include "worker/ops/op_table.h"
+#include "worker/program/check_bindings.h"
 
 namespace jacserve::worker {
 namespace {
@@ -21,8 +21,10 @@ absl::Status Annotate(const absl::Status& status, const GraphNode& node) {
 
 class Compiler {
  public:
+  // `batch`: samples, as they show in shapes; kWholeBatch: the bound batch is one sample.
+  static constexpr int64_t kWholeBatch = 0;
   Compiler(const Graph& graph, const Bindings& bindings, int64_t batch)
-      : graph_(graph), bindings_(bindings), batch_(batch) {}
+      : graph_(graph), bindings_(bindings), whole_(batch == kWholeBatch), batch_(whole_ ? 1 : batch) {}
 
   absl::StatusOr<SampleProgram> Run(const std::vector<const GraphNode*>& nodes, const std::string& output) {
     BindSources(nodes, output);
@@ -37,13 +39,18 @@ class Compiler {
     if (!value.batched) {
       return absl::InvalidArgumentError(absl::StrCat("output ", output, " does not depend on any batched input"));
     }
+    if (!IsFloat(value.dtype)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("output ", output, " holds ", std::string(NameOf(value.dtype)), "; there is no Jacobian of it"));
+    }
     program_.output_batch_axis = facts_[program_.output].batch_axis;
+    program_.coupled = whole_;
     return std::move(program_);
   }
 
  private:
   int AddValue(const std::string& name, const Facts& facts, bool batched) {
-    ProgramValue value{.name = name, .shape = facts.shape, .batched = batched};
+    ProgramValue value{.name = name, .dtype = facts.dtype, .shape = facts.shape, .batched = batched};
     if (facts.batch_axis >= 0) value.shape[facts.batch_axis] /= batch_;
     value.elements = Elements(value.shape);
     value.root = static_cast<int>(program_.values.size());
@@ -58,7 +65,7 @@ class Compiler {
                  std::shared_ptr<const HostTensor> initial) {
     ProgramSource source{.name = name, .kind = kind, .dtype = bound.dtype, .shape = bound.shape, .initial = initial};
     Facts facts{IsFloat(bound.dtype) ? DType::kFloat32 : bound.dtype, bound.shape};
-    if (kind == SourceKind::kInput) {
+    if (kind == SourceKind::kInput && !whole_) {
       source.shape[0] = 1;
       facts.shape[0] = batch_;
       facts.batch_axis = 0;
@@ -109,10 +116,9 @@ class Compiler {
   }
 
   absl::Status CompileNode(const GraphNode& node) {
-    const OpEntry* entry = FindOp(node.domain, node.op_type, graph_.opset_version);
+    const int64_t opset = node.opset_version == 0 ? graph_.opset_version : node.opset_version;
+    const OpEntry* entry = FindOp(node.domain, node.op_type, opset);
     JACSERVE_CHECK(entry != nullptr);  // all were looked up before
-    ASSIGN_OR_RETURN(std::unique_ptr<Op> op, entry->make(node, static_cast<int>(graph_.opset_version)));
-
     InputFacts in{.batch = batch_};
     ProgramNode compiled{.name = node.name, .op_type = node.op_type};
     for (const std::string& input : node.inputs) {
@@ -122,6 +128,13 @@ class Compiler {
       compiled.inputs.push_back(it == by_name_.end() ? -1 : it->second);
       if (it != by_name_.end() && program_.values[it->second].batched) compiled.batched = true;
     }
+    if (entry->expand != nullptr) {
+      Expansion expansion(node, in);
+      RETURN_IF_ERROR(entry->expand(expansion, static_cast<int>(opset)));
+      for (const GraphNode& part : expansion.Finish()) RETURN_IF_ERROR(CompileNode(part));
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(std::unique_ptr<Op> op, entry->make(node, static_cast<int>(opset)));
     ASSIGN_OR_RETURN(std::vector<Facts> out, op->InferShapes(in));
     ASSIGN_OR_RETURN(auto folded, op->Fold(in));
     if (folded.has_value()) {
@@ -148,17 +161,14 @@ class Compiler {
       in_shapes.pop_back();
     }
     for (size_t k = 0; k < out.size(); ++k) {
-      if (!IsFloat(out[k].dtype)) {
-        return absl::UnimplementedError("integers or truth values that are not known before numbers are");
-      }
-      out[k].dtype = DType::kFloat32;
+      if (IsFloat(out[k].dtype)) out[k].dtype = DType::kFloat32;
       out[k].batch_axis = axes[k];
       const std::string& name = k < node.outputs.size() ? node.outputs[k] : std::string();
       compiled.outputs.push_back(AddValue(name, out[k], compiled.batched));
       out_shapes.push_back(program_.values.back().shape);
     }
     for (int input : compiled.inputs) {
-      if (compiled.batched && input >= 0 && program_.values[input].batched && facts_[input].batch_axis < 0) {
+      if (!whole_ && input >= 0 && program_.values[input].batched && facts_[input].batch_axis < 0) {
         return absl::UnimplementedError("an input whose samples cannot be told apart");
       }
     }
@@ -180,85 +190,12 @@ class Compiler {
 
   const Graph& graph_;
   const Bindings& bindings_;
+  const bool whole_;
   const int64_t batch_;
   SampleProgram program_;
   std::vector<Facts> facts_;
   std::map<std::string, int> by_name_;
 };
-
-// Bound tensors against what the graph declares.
-absl::Status CheckBindings(const Graph& graph, const Bindings& bindings) {
-  std::vector<std::string> missing, unknown, known;
-  for (const GraphValue& input : graph.inputs) {
-    known.push_back(input.name);
-    const auto find = [&](const std::map<std::string, BoundTensor>& bound) {
-      const auto it = bound.find(input.name);
-      return it == bound.end() ? nullptr : &it->second;
-    };
-    const BoundTensor* data = find(bindings.inputs);
-    const BoundTensor* tensor = data ? data : find(bindings.shared_inputs);
-    if (tensor == nullptr) tensor = find(bindings.weights);
-    if (tensor == nullptr) {
-      missing.push_back(input.name);
-      continue;
-    }
-    bool fits = !input.has_shape || input.shape.size() == tensor->shape.size();
-    for (size_t axis = 0; fits && input.has_shape && axis < input.shape.size(); ++axis) {
-      fits = input.shape[axis] < 0 || input.shape[axis] == tensor->shape[axis] || (data && axis == 0);
-    }
-    if (!fits || (data && tensor->shape.empty())) {
-      std::vector<std::string> declared;
-      for (size_t axis = 0; axis < input.shape.size(); ++axis) {
-        declared.push_back(input.shape[axis] < 0 ? (input.symbols[axis].empty() ? "?" : input.symbols[axis])
-                                                 : absl::StrCat(input.shape[axis]));
-      }
-      return absl::InvalidArgumentError(absl::StrCat("input ", input.name, " has shape ", ShapeText(tensor->shape),
-                                                     ", the graph expects [", absl::StrJoin(declared, ", "), "]"));
-    }
-    if (input.dtype.has_value() && IsFloat(*input.dtype) != IsFloat(tensor->dtype)) {
-      return absl::InvalidArgumentError(absl::StrCat("input ", input.name, " is ", std::string(NameOf(tensor->dtype)),
-                                                     ", the graph expects ", std::string(NameOf(*input.dtype))));
-    }
-  }
-  for (const auto& [name, tensor] : graph.initializers) {
-    const auto it = bindings.weights.find(name);
-    if (it != bindings.weights.end() && it->second.shape != tensor.shape) {
-      return absl::InvalidArgumentError(absl::StrCat("weight ", name, " has shape ", ShapeText(it->second.shape),
-                                                     ", the graph expects ", ShapeText(tensor.shape)));
-    }
-  }
-  for (const auto* bound : {&bindings.inputs, &bindings.shared_inputs}) {
-    for (const auto& [name, tensor] : *bound) {
-      if (std::find(known.begin(), known.end(), name) == known.end()) unknown.push_back(name);
-    }
-  }
-  if (missing.empty() && unknown.empty()) return absl::OkStatus();
-  std::string message;
-  if (!missing.empty()) message = absl::StrCat("nothing was given for graph input(s): ", absl::StrJoin(missing, ", "));
-  if (!unknown.empty()) {
-    absl::StrAppend(&message, message.empty() ? "" : "; ", "the graph has no input(s): ", absl::StrJoin(unknown, ", "));
-  }
-  return absl::InvalidArgumentError(message);
-}
-
-absl::Status CheckOperators(const Graph& graph, const std::vector<const GraphNode*>& nodes) {
-  std::map<std::string, std::vector<std::string>> unsupported;
-  for (const GraphNode* node : nodes) {
-    if (FindOp(node->domain, node->op_type, graph.opset_version) == nullptr) {
-      unsupported[node->domain.empty() ? node->op_type : absl::StrCat(node->domain, ".", node->op_type)].push_back(
-          node->name);
-    }
-  }
-  if (unsupported.empty()) return absl::OkStatus();
-  std::vector<std::string> parts;
-  for (auto& [op, names] : unsupported) {
-    const size_t count = names.size();
-    if (count > 3) names.resize(3);
-    parts.push_back(absl::StrCat(op, " (", count, "x: ", absl::StrJoin(names, ", "), count > 3 ? ", ...)" : ")"));
-  }
-  return absl::UnimplementedError(absl::StrCat("operators that opset ", graph.opset_version,
-                                               " names and jacserve does not have: ", absl::StrJoin(parts, "; ")));
-}
 
 }  // namespace
 
@@ -279,11 +216,12 @@ absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bin
   if (!program.ok() && declared > 0) {
     if (auto baked = Compiler(graph, bindings, declared).Run(nodes, output); baked.ok()) return baked;
   }
-  if (program.status().code() == absl::StatusCode::kFailedPrecondition) {
-    return absl::UnimplementedError(absl::StrCat(std::string(program.status().message()),
-                                                 "; networks that mix the samples of a batch are not supported"));
-  }
-  return program;
+  if (program.ok()) return program;
+  absl::StatusOr<SampleProgram> whole = Compiler(graph, bindings, Compiler::kWholeBatch).Run(nodes, output);
+  if (whole.ok()) whole->coupling = std::string(program.status().message());
+  // A mixture is no error in itself: then what the whole batch fails on is the reason.
+  const bool mixes = program.status().code() == absl::StatusCode::kFailedPrecondition;
+  return whole.ok() || mixes ? std::move(whole) : std::move(program);
 }
 
 }  // namespace jacserve::worker

@@ -2,6 +2,8 @@
 // In: a graph and what its inputs are bound to. Out: values and nodes that nothing after this step reads ONNX for.
 // The batch axis stays in a sample's shape with size 1 (or what one sample holds of a merged axis): the memory is the
 // same as without it, and every operator keeps its own axes, perms and targets.
+// A graph that mixes samples (a mean over the batch) is coupled: then the whole batch is the one sample.
+// Integers and truth values that are not known yet are computed with as numbers; nothing is differentiable in them.
 #pragma once
 
 #include <map>
@@ -31,11 +33,12 @@ struct Bindings {
 
 struct ProgramValue {
   std::string name;
-  Shape shape;  // of one sample
+  DType dtype = DType::kFloat32;  // kFloat32 for floats of any precision
+  Shape shape;                    // of one sample
   int64_t elements = 0;
   bool batched = false;  // differs per sample; otherwise shared
   int root = -1;         // the value whose memory this one is (itself, or what it is a reshape of)
-  std::shared_ptr<const HostTensor> constant;  // a number tensor from the graph that was not bound
+  std::shared_ptr<const HostTensor> constant;  // a tensor from the graph, known now
   std::optional<int> source;                   // index into `sources`, for bound inputs and initializers
 };
 
@@ -55,7 +58,7 @@ struct ProgramSource {
   std::string name;
   SourceKind kind = SourceKind::kWeight;
   DType dtype = DType::kFloat32;
-  Shape shape;                                // kInput: of one sample, [1, ...]
+  Shape shape;                                // kInput: of one sample, [1, ...], or of the whole batch
   int value = -1;                             // -1: the output does not depend on it
   std::shared_ptr<const HostTensor> initial;  // the initializer's numbers, unless bound
 };
@@ -66,13 +69,15 @@ struct SampleProgram {
   std::vector<ProgramSource> sources;
   int output = -1;
   std::string output_name;
-  int output_batch_axis = 0;           // in values[output].shape
+  int output_batch_axis = 0;           // in values[output].shape; -1 when coupled
+  bool coupled = false;                // a sample is a whole batch
+  std::string coupling;                // when coupled: which node mixes samples, and how
   bool parameters_are_inputs = false;  // some weight is a graph input: then initializers are constants by default
   std::vector<std::optional<std::pair<int, StridedView>>> views;  // per value: which source it is a view of
 };
 
 // InvalidArgument: names, shapes or types that do not fit, in the user's words. Unimplemented: operators without
-// rules, all at once; samples that are mixed.
+// rules, all at once.
 absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bindings& bindings);
 
 // Nodes that the output depends on, in order. InvalidArgument: no such output.

@@ -18,6 +18,11 @@ struct OpCase {
 
 inline void PrintTo(const OpCase& op, std::ostream* out) { *out << op.name; }
 
+// One function a file: *_cases.cc.
+void AddElementwiseCases(std::vector<OpCase>& cases);
+void AddMovementCases(std::vector<OpCase>& cases);
+void AddWindowCases(std::vector<OpCase>& cases);
+
 std::vector<OpCase> AllOpCases();
 
 }  // namespace jacserve::worker
