@@ -11,6 +11,7 @@
 #include "worker/backend/cpu/cpu_backend.h"
 #include "worker/engine/check_problem.h"
 #include "worker/engine/memory_plan.h"
+#include "worker/engine/pushforward_tile.h"
 #include "worker/engine/tile.h"
 
 namespace jacserve::worker {
@@ -43,7 +44,9 @@ class EngineImpl : public Engine {
         backend_(std::move(backend)),
         target_(std::move(target)),
         linearizer_(program_, plan_, *backend_),
-        tile_(ShapeOfTile(program_, plan_, *backend_, target_.per_row(), linearizer_)) {}
+        pushforwards_(PlanPushforwards(program_, plan_, problem_.pairwise.has_value())),
+        tile_(pushforwards_ ? ShapeOfPushforwardTile(program_, plan_, *pushforwards_, *backend_, linearizer_)
+                            : ShapeOfTile(program_, plan_, *backend_, target_.per_row(), linearizer_)) {}
 
   absl::Status Prepare(const EngineOptions& options) {
     RETURN_IF_ERROR(MakeLayout());
@@ -53,7 +56,7 @@ class EngineImpl : public Engine {
     needs.samples = target_.samples();
     needs.window_samples = tile_.window_samples;
     needs.threads = options.threads;
-    needs.thread_bytes = tile_.cotangent_bytes + std::max(tile_.scratch_bytes, linearizer_.ScratchBytes());
+    needs.thread_bytes = tile_.lane_bytes + std::max(tile_.scratch_bytes, linearizer_.ScratchBytes());
     needs.fixed_bytes = SharedValues::PlannedBytes(program_, plan_, *backend_) + InputBytes() +
                         needs.samples * program_.values[program_.output].elements * bytes;
     for (const BlockInfo& block : layout_.blocks) {
@@ -105,14 +108,14 @@ class EngineImpl : public Engine {
     const std::function<bool()> stopped = [&] { return stop || cancelled(); };
     std::mutex mutex;
     return OnThreads(memory_.threads, *backend_, [&](int) {
-      TileWorker worker(compiled, tile_, *slots_);
+      const std::unique_ptr<RowWorker> worker = MakeWorker(compiled);
       absl::Status status = absl::OkStatus();
       for (int64_t tile = next++; tile <= last && status.ok() && !stop; tile = next++) {
-        status = worker.Run(tile, rows, shared_consumer, stopped);
+        status = worker->Run(tile, rows, shared_consumer, stopped);
       }
       if (!status.ok()) stop = true;
       const std::lock_guard<std::mutex> lock(mutex);
-      Add(worker.times());
+      Add(worker->times());
       return status;
     });
   }
@@ -133,10 +136,16 @@ class EngineImpl : public Engine {
       ASSIGN_OR_RETURN(block.row_bytes, ByteCount(block.shape, layout_.dtype));
       layout_.blocks.push_back(std::move(block));
     }
+    // A pullback to every input of a node costs about two forward steps; a pushforward is shared by a sample's rows.
     for (const ProgramNode& node : program_.nodes) {
       if (node.batched) layout_.flops_per_row += 2.0 * target_.per_row() * node.op->Flops();
     }
     return absl::OkStatus();
+  }
+
+  std::unique_ptr<RowWorker> MakeWorker(const CompiledProblem& compiled) {
+    if (pushforwards_) return std::make_unique<PushforwardTileWorker>(compiled, *pushforwards_, tile_, *slots_);
+    return std::make_unique<TileWorker>(compiled, tile_, *slots_);
   }
 
   int64_t InputBytes() const {
@@ -209,6 +218,7 @@ class EngineImpl : public Engine {
   std::unique_ptr<Backend> backend_;
   TargetFunction target_;
   Linearizer linearizer_;
+  std::optional<PushforwardPlan> pushforwards_;
   TileShape tile_;
   JacobianLayout layout_;
   MemoryPlan memory_;

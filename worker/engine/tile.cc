@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstring>
 
 #include "common/status.h"
@@ -15,28 +14,7 @@ constexpr int64_t kTileLanes = 256;
 
 int64_t Padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Adds the seconds since it was made to a phase.
-class PhaseTimer {
- public:
-  explicit PhaseTimer(double& seconds) : seconds_(seconds), begin_(std::chrono::steady_clock::now()) {}
-  ~PhaseTimer() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
-
- private:
-  double& seconds_;
-  std::chrono::steady_clock::time_point begin_;
-};
-
 }  // namespace
-
-absl::Status SharedConsumer::OnSlab(const Slab& slab) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return consumer_.OnSlab(slab);
-}
-
-absl::Status SharedConsumer::OnRowsDone(RowRange rows) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return consumer_.OnRowsDone(rows);
-}
 
 TileShape ShapeOfTile(const SampleProgram& program, const PullbackPlan& plan, const Backend& backend, int per_row,
                       const Linearizer& linearizer) {
@@ -67,7 +45,7 @@ TileShape ShapeOfTile(const SampleProgram& program, const PullbackPlan& plan, co
   const int64_t row_bytes = std::max<int64_t>(per_row * lane_bytes, 1);
   const int64_t rows = std::clamp<int64_t>(kTileBytes / row_bytes, 1, kTileLanes / per_row);
   shape.rows = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(rows)));
-  shape.cotangent_bytes = shape.rows * row_bytes + 64 * static_cast<int64_t>(program.values.size() + 1);
+  shape.lane_bytes = shape.rows * row_bytes + 64 * static_cast<int64_t>(program.values.size() + 1);
   // A buffer for a second contribution to a cotangent, what one operator takes, and a group's shared cotangents.
   shape.scratch_bytes =
       (shape.rows * per_row * largest + 2 * scratch_elements + 2 * row_elements + 1024) * backend.element_bytes() +
@@ -82,26 +60,22 @@ TileWorker::TileWorker(const CompiledProblem& problem, const TileShape& shape, S
       shape_(shape),
       slots_(slots),
       scratch_(std::max(shape.scratch_bytes, problem.linearizer.ScratchBytes())),
-      cotangents_(shape.cotangent_bytes),
+      cotangents_(shape.lane_bytes),
       cotangent_of_(problem.program.values.size(), nullptr),
-      shared_cotangent_of_(problem.program.values.size(), nullptr) {
+      shared_cotangent_of_(problem.program.values.size(), nullptr),
+      window_(problem, shape.window_samples) {
   const int64_t lanes = shape.rows * problem.target.per_row();
   for (size_t v = 0; v < cotangent_of_.size(); ++v) {
     if (!problem.plan.has_cotangent[v]) continue;
     cotangent_of_[v] = cotangents_.Take(lanes * problem.program.values[v].elements * problem.backend.element_bytes());
   }
   sample_of_.resize(lanes);
-  record_of_.resize(lanes);
-  if (problem.all_records == nullptr) {
-    const int64_t record_bytes = problem.linearizer.record_elements() * problem.backend.element_bytes();
-    window_ = std::make_unique<Scratch>(std::min(shape.window_samples, problem.target.samples()) * record_bytes);
-  }
 }
 
 ConstLanes TileWorker::Primal(int value, const int32_t* record_of) const {
   if (value < 0) return {};
   const ProgramValue& v = problem_.program.values[value];
-  return v.batched ? problem_.linearizer.InRecord(v.root, records_, record_of) : problem_.shared.Value(v.root);
+  return v.batched ? problem_.linearizer.InRecord(v.root, window_.records(), record_of) : problem_.shared.Value(v.root);
 }
 
 Lanes TileWorker::Cotangent(int root) const {
@@ -135,37 +109,7 @@ void TileWorker::FindRecords(RowRange tile_rows) {
   for (int64_t r = 0; r < tile_rows.count; ++r) {
     problem_.target.SamplesOf(tile_rows.begin + r, &sample_of_[r * per_row]);
   }
-  if (problem_.all_records != nullptr) {
-    records_ = problem_.all_records;
-    record_of_ = sample_of_;
-    return;
-  }
-  const Scratch::Frame frame(*window_);
-  std::vector<int64_t> chunks;
-  for (int64_t lane = 0; lane < lanes_; ++lane) chunks.push_back(problem_.linearizer.ChunkOf(sample_of_[lane]));
-  std::sort(chunks.begin(), chunks.end());
-  chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
-  const int64_t stride = problem_.linearizer.record_elements(), bytes = problem_.backend.element_bytes();
-  std::vector<int64_t> place(chunks.size());
-  int64_t used = 0;
-  for (size_t k = 0; k < chunks.size(); ++k) {
-    place[k] = used;
-    used += problem_.linearizer.Chunk(chunks[k]).count;
-  }
-  auto* records = static_cast<std::byte*>(window_->Take(used * stride * bytes));
-  records_ = records;
-  if (chunks != window_chunks_) {
-    for (size_t k = 0; k < chunks.size(); ++k) {
-      problem_.linearizer.Forward(chunks[k], {records + place[k] * stride * bytes, stride}, nullptr, scratch_);
-    }
-    window_chunks_ = chunks;
-  }
-  for (int64_t lane = 0; lane < lanes_; ++lane) {
-    const int64_t chunk = problem_.linearizer.ChunkOf(sample_of_[lane]);
-    const size_t k = std::lower_bound(chunks.begin(), chunks.end(), chunk) - chunks.begin();
-    record_of_[lane] =
-        static_cast<int32_t>(place[k] + sample_of_[lane] - problem_.linearizer.Chunk(chunk).first_sample);
-  }
+  window_.Find({sample_of_.data(), static_cast<size_t>(lanes_)}, scratch_);
 }
 
 void TileWorker::Seed(RowRange tile_rows) {
@@ -188,12 +132,12 @@ void TileWorker::PullBack() {
   for (const PullbackStep& step : problem_.plan.steps) {
     const ProgramNode& node = program.nodes[step.node];
     std::vector<ConstLanes> x, y, ct_y;
-    for (int input : node.inputs) x.push_back(Primal(input, record_of_.data()));
+    for (int input : node.inputs) x.push_back(Primal(input, window_.record_of()));
     for (int output : node.outputs) {
-      y.push_back(Primal(output, record_of_.data()));
+      y.push_back(Primal(output, window_.record_of()));
       ct_y.push_back(Cotangent(program.values[output].root));
     }
-    const ConstLanes saved = problem_.linearizer.SavedInRecord(step.node, records_, record_of_.data());
+    const ConstLanes saved = problem_.linearizer.SavedInRecord(step.node, window_.records(), window_.record_of());
     const PullbackArgs args{lanes_, x, y, saved, ct_y, problem_.backend, scratch_};
     const Lanes ct_x = Cotangent(program.values[node.inputs[step.input]].root);
     if (!step.accumulate) {
@@ -275,7 +219,7 @@ void TileWorker::FillRows(const EmissionGroup& group, const Span& span, const st
 void TileWorker::RunRowStep(const RowStep& step, const Span& span, const RowSink& sink, bool from_batched) {
   const SampleProgram& program = problem_.program;
   const ProgramNode& node = program.nodes[step.node];
-  const int32_t* record_of = record_of_.data() + span.lane_begin;
+  const int32_t* record_of = window_.record_of() + span.lane_begin;
   std::vector<ConstLanes> x, y, ct_y;
   for (int input : node.inputs) x.push_back(Primal(input, record_of));
   for (int output : node.outputs) {
@@ -284,7 +228,7 @@ void TileWorker::RunRowStep(const RowStep& step, const Span& span, const RowSink
     ct_y.push_back(from_batched ? From(Cotangent(value.root), span.lane_begin, problem_.backend)
                                 : ConstLanes{shared_cotangent_of_[value.root], value.elements, nullptr});
   }
-  const ConstLanes saved = from_batched ? problem_.linearizer.SavedInRecord(step.node, records_, record_of)
+  const ConstLanes saved = from_batched ? problem_.linearizer.SavedInRecord(step.node, window_.records(), record_of)
                                         : problem_.shared.Saved(step.node);
   const Terms terms{span.rows.count, from_batched ? problem_.target.per_row() : 1};
   node.op->PullbackToRows(step.input, terms, {terms.lanes(), x, y, saved, ct_y, problem_.backend, scratch_}, sink);

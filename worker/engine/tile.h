@@ -5,60 +5,22 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <vector>
 
-#include "worker/engine/linearizer.h"
-#include "worker/engine/pullback_plan.h"
-#include "worker/engine/shared_values.h"
-#include "worker/engine/slot_pool.h"
-#include "worker/engine/target.h"
+#include "worker/engine/record_window.h"
+#include "worker/engine/row_worker.h"
 
 namespace jacserve::worker {
 
-// What all threads share while rows are computed; nothing here changes meanwhile.
-struct CompiledProblem {
-  const SampleProgram& program;
-  const PullbackPlan& plan;
-  const Backend& backend;
-  const TargetFunction& target;
-  const Linearizer& linearizer;
-  const SharedValues& shared;
-  const JacobianLayout& layout;
-  const void* embeddings = nullptr;   // [samples, D]
-  const void* all_records = nullptr;  // [samples], or null: each thread linearizes what its tile needs
-};
-
-// Sizes of a tile, from the program alone.
-struct TileShape {
-  int64_t rows = 1;
-  int64_t cotangent_bytes = 0;  // of all batched values, all lanes
-  int64_t scratch_bytes = 0;
-  int64_t window_samples = 0;  // records of the samples that a tile can meet, whole chunks
-};
 TileShape ShapeOfTile(const SampleProgram& program, const PullbackPlan& plan, const Backend& backend, int per_row,
                       const Linearizer& linearizer);
 
-// Hands slabs to the consumer, one thread at a time.
-class SharedConsumer {
- public:
-  explicit SharedConsumer(RowConsumer& consumer) : consumer_(consumer) {}
-  absl::Status OnSlab(const Slab& slab);
-  absl::Status OnRowsDone(RowRange rows);
-
- private:
-  std::mutex mutex_;
-  RowConsumer& consumer_;
-};
-
-class TileWorker {
+class TileWorker : public RowWorker {
  public:
   TileWorker(const CompiledProblem& problem, const TileShape& shape, SlotPool& slots);
 
-  // Rows of tile `tile` that lie in `wanted`.
-  absl::Status Run(int64_t tile, RowRange wanted, SharedConsumer& consumer, const std::function<bool()>& cancelled);
-
-  const PhaseTimes& times() const { return times_; }
+  absl::Status Run(int64_t tile, RowRange wanted, SharedConsumer& consumer,
+                   const std::function<bool()>& cancelled) override;
 
  private:
   struct Span {  // rows of the tile that are emitted together
@@ -85,13 +47,9 @@ class TileWorker {
   Scratch cotangents_;
   std::vector<void*> cotangent_of_;         // by root
   std::vector<void*> shared_cotangent_of_;  // by root, while a group is emitted
-  std::unique_ptr<Scratch> window_;         // records of this tile's samples, when not all are kept
-  const void* records_ = nullptr;
-  std::vector<int64_t> window_chunks_;
+  RecordWindow window_;
   std::vector<int32_t> sample_of_;  // by lane
-  std::vector<int32_t> record_of_;  // by lane
   int64_t lanes_ = 0;
-  PhaseTimes times_;
 };
 
 }  // namespace jacserve::worker

@@ -35,14 +35,6 @@ class Compiler {
     JACSERVE_CHECK(it != by_name_.end());
     program_.output = it->second;
     program_.output_name = output;
-    const ProgramValue& value = program_.values[program_.output];
-    if (!value.batched) {
-      return absl::InvalidArgumentError(absl::StrCat("output ", output, " does not depend on any batched input"));
-    }
-    if (!IsFloat(value.dtype)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("output ", output, " holds ", std::string(NameOf(value.dtype)), "; there is no Jacobian of it"));
-    }
     program_.output_batch_axis = facts_[program_.output].batch_axis;
     program_.coupled = whole_;
     return std::move(program_);
@@ -197,14 +189,44 @@ class Compiler {
   std::map<std::string, int> by_name_;
 };
 
+// What CompileSampleProgram asks of the output.
+absl::StatusOr<SampleProgram> WithJacobian(absl::StatusOr<SampleProgram> program) {
+  if (!program.ok()) return program;
+  const ProgramValue& value = program->values[program->output];
+  if (!value.batched) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("output ", program->output_name, " does not depend on any batched input"));
+  }
+  if (!IsFloat(value.dtype)) {
+    return absl::InvalidArgumentError(absl::StrCat("output ", program->output_name, " holds ",
+                                                   std::string(NameOf(value.dtype)), "; there is no Jacobian of it"));
+  }
+  return program;
+}
+
+struct Checked {
+  std::vector<const GraphNode*> nodes;
+  std::string output;
+};
+absl::StatusOr<Checked> Check(const Graph& graph, const Bindings& bindings) {
+  Checked checked;
+  checked.output = bindings.output.empty() && graph.outputs.size() == 1 ? graph.outputs[0].name : bindings.output;
+  ASSIGN_OR_RETURN(checked.nodes, LiveNodes(graph, checked.output));
+  RETURN_IF_ERROR(CheckOperators(graph, checked.nodes));
+  RETURN_IF_ERROR(CheckBindings(graph, bindings));
+  return checked;
+}
+
 }  // namespace
 
+absl::StatusOr<SampleProgram> CompileSharedProgram(const Graph& graph, const Bindings& bindings) {
+  ASSIGN_OR_RETURN(const Checked checked, Check(graph, bindings));
+  return Compiler(graph, bindings, Compiler::kWholeBatch).Run(checked.nodes, checked.output);
+}
+
 absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bindings& bindings) {
-  const std::string output =
-      bindings.output.empty() && graph.outputs.size() == 1 ? graph.outputs[0].name : bindings.output;
-  ASSIGN_OR_RETURN(const std::vector<const GraphNode*> nodes, LiveNodes(graph, output));
-  RETURN_IF_ERROR(CheckOperators(graph, nodes));
-  RETURN_IF_ERROR(CheckBindings(graph, bindings));
+  ASSIGN_OR_RETURN(const auto checked, Check(graph, bindings));
+  const auto& [nodes, output] = checked;
   if (bindings.inputs.empty()) return absl::InvalidArgumentError("no batched input was given");
 
   absl::StatusOr<SampleProgram> program = Compiler(graph, bindings, kProbeBatch).Run(nodes, output);
@@ -214,14 +236,15 @@ absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bin
     if (bindings.inputs.contains(input.name) && !input.shape.empty()) declared = std::max(declared, input.shape[0]);
   }
   if (!program.ok() && declared > 0) {
-    if (auto baked = Compiler(graph, bindings, declared).Run(nodes, output); baked.ok()) return baked;
+    auto baked = Compiler(graph, bindings, declared).Run(nodes, output);
+    if (baked.ok()) return WithJacobian(std::move(baked));
   }
-  if (program.ok()) return program;
+  if (program.ok()) return WithJacobian(std::move(program));
   absl::StatusOr<SampleProgram> whole = Compiler(graph, bindings, Compiler::kWholeBatch).Run(nodes, output);
   if (whole.ok()) whole->coupling = std::string(program.status().message());
   // A mixture is no error in itself: then what the whole batch fails on is the reason.
   const bool mixes = program.status().code() == absl::StatusCode::kFailedPrecondition;
-  return whole.ok() || mixes ? std::move(whole) : std::move(program);
+  return WithJacobian(whole.ok() || mixes ? std::move(whole) : std::move(program));
 }
 
 }  // namespace jacserve::worker

@@ -80,6 +80,9 @@ struct SampleProgram {
 // rules, all at once.
 absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bindings& bindings);
 
+// The same with nothing batched: the graph runs once for what is bound, and the output may hold integers.
+absl::StatusOr<SampleProgram> CompileSharedProgram(const Graph& graph, const Bindings& bindings);
+
 // Nodes that the output depends on, in order. InvalidArgument: no such output.
 absl::StatusOr<std::vector<const GraphNode*>> LiveNodes(const Graph& graph, const std::string& output);
 
