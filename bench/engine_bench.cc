@@ -45,7 +45,7 @@ double RunEngine(const worker::GoldenCase& golden, int threads, RowRange rows, i
     JACSERVE_CHECK(status.ok());
   });
   if (bytes != nullptr) *bytes = discard.bytes;
-  const worker::PhaseTimes times = (*engine)->phase_times();
+  const worker::Effort times = (*engine)->effort();
   std::fprintf(stderr, "  %d thread(s), %ld rows: %.2f s (in threads: linearize %.2f, pullback %.2f, rows %.2f)\n",
                threads, rows.count, seconds, times.linearize, times.pullback, times.rows);
   return seconds;

@@ -86,8 +86,10 @@ void AddJacobianOptions(CLI::App& command, Options& options, RawOptions& raw) {
       ->allow_extra_args(false);
   command.add_option("--rows", raw.rows, "Only these rows of the flattened target, END not included")
       ->type_name("BEGIN:END");
-  command.add_option("--precision", jacobian.precision, "Arithmetic (default fp32)")
-      ->check(CLI::IsMember({"fp32", "fp64"}));
+  command
+      .add_option("--precision", jacobian.precision,
+                  "Arithmetic (default fp32); fp16 and bf16 round values between operators, sums stay fp32")
+      ->check(CLI::IsMember({"fp32", "fp64", "fp16", "bf16"}));
   command.add_option("--out", jacobian.out, "Folder for the result, or 'none' to discard the rows (default)")
       ->type_name("DIR|none");
   command.add_option("--verify", jacobian.verify, "Compare with this file and fail when a figure is off")

@@ -91,6 +91,8 @@ ordered_json ReportJson(const JacobianReport& report) {
       {"backend", layout.backend},
       {"device", layout.device},
       {"precision", jacserve::client::NameOf(layout.precision)},
+      {"underflows", result.summary.underflows()},
+      {"overflows", result.summary.overflows()},
       {"target_shape", layout.target_shape},
       {"row_begin", layout.rows.begin},
       {"rows_from_earlier_run", report.rows_before},
@@ -117,6 +119,10 @@ std::string ReportText(const JacobianReport& report) {
   table.Add(
       {"computed by", Cat(layout.workers, layout.workers == 1 ? " worker" : " workers", ", backend ", layout.backend,
                           ", ", jacserve::client::NameOf(layout.precision), ", ", layout.device)});
+  if (result.summary.underflows() + result.summary.overflows() > 0) {
+    table.Add({"lost to rounding", Cat(result.summary.underflows(), " numbers became 0, ", result.summary.overflows(),
+                                       " became infinite")});
+  }
   if (result.resumes + result.summary.shards_retried() > 0) {
     table.Add({"repaired", Cat(result.resumes, " broken streams, ", result.summary.shards_retried(), " lost shards")});
   }

@@ -55,7 +55,7 @@ absl::StatusOr<JacobianRequest> LoadRequest(const JacobianArguments& arguments) 
   request.target = TargetOf(arguments);
   for (const std::string& name : arguments.wrt) request.wrt.add_parameters(name);
   for (const std::string& name : arguments.wrt_inputs) request.wrt.add_inputs(name);
-  request.precision = arguments.precision == "fp64" ? v1::PRECISION_FP64 : v1::PRECISION_FP32;
+  request.precision = PrecisionNamed(arguments.precision);
   return request;
 }
 

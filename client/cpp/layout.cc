@@ -9,6 +9,11 @@
 namespace jacserve::client {
 namespace {
 
+constexpr std::pair<v1::Precision, std::string_view> kPrecisions[] = {{v1::PRECISION_FP32, "fp32"},
+                                                                      {v1::PRECISION_FP64, "fp64"},
+                                                                      {v1::PRECISION_FP16, "fp16"},
+                                                                      {v1::PRECISION_BF16, "bf16"}};
+
 absl::Status BadHeader(std::string_view what) {
   return absl::DataLossError(Cat("the server's answer cannot be read: ", what));
 }
@@ -88,6 +93,18 @@ absl::StatusOr<Layout> LayoutOf(const v1::JacobianHeader& header) {
   return layout;
 }
 
-std::string_view NameOf(v1::Precision precision) { return precision == v1::PRECISION_FP64 ? "fp64" : "fp32"; }
+std::string_view NameOf(v1::Precision precision) {
+  for (const auto& [value, name] : kPrecisions) {
+    if (value == precision) return name;
+  }
+  return "fp32";
+}
+
+v1::Precision PrecisionNamed(std::string_view name) {
+  for (const auto& [value, known] : kPrecisions) {
+    if (known == name) return value;
+  }
+  return v1::PRECISION_UNSPECIFIED;
+}
 
 }  // namespace jacserve::client

@@ -70,6 +70,8 @@ std::vector<RowRange> ActiveJob::Plan() const {
 void ActiveJob::AddSummary(const std::string& worker_id, const v1::JacobianSummary& summary) {
   std::lock_guard lock(mutex_);
   for (const v1::PhaseSeconds& phase : summary.phases()) phases_[phase.phase()] += phase.seconds();
+  underflows_ += summary.underflows();
+  overflows_ += summary.overflows();
   v1::ProcessUsage& usage = processes_[worker_id];
   usage.set_role("worker");
   usage.set_name(worker_id);
@@ -88,6 +90,8 @@ v1::JacobianSummary ActiveJob::Summary() const {
   v1::JacobianSummary summary;
   summary.set_payload_bytes(payload_bytes_);
   summary.set_seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count());
+  summary.set_underflows(underflows_);
+  summary.set_overflows(overflows_);
   for (const auto& [phase, seconds] : phases_) {
     v1::PhaseSeconds* sum = summary.add_phases();
     sum->set_phase(phase);

@@ -60,6 +60,7 @@ class ActiveJob : public HeaderSink {
   std::vector<RowRange> wanted_;  // disjoint, in order, none empty
   RowLayout layout_;              // set once, before any shard is assigned
   int64_t payload_bytes_ = 0;
+  int64_t underflows_ = 0, overflows_ = 0;  // as workers reported them
   std::map<std::string, double> phases_;
   std::map<std::string, v1::ProcessUsage> processes_;
 };

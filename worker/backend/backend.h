@@ -12,6 +12,7 @@
 #include "common/shape.h"
 #include "worker/backend/formulas.h"
 #include "worker/backend/geometry.h"
+#include "worker/backend/half.h"
 #include "worker/backend/scratch.h"
 
 namespace jacserve::worker {
@@ -123,6 +124,9 @@ class Backend {
   // log: ct_x = ct_y - exp(y) sum ct_y; else: ct_x = y (ct_y - sum y ct_y).
   virtual void SoftmaxPullback(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes y,
                                ConstLanes ct_y, Lanes ct_x) const = 0;
+
+  // x = x rounded to the format; float32 only. Returns what became zero or infinite.
+  virtual HalfLoss RoundToHalf(HalfFormat format, int64_t lanes, int64_t n, Lanes x) const = 0;
 
   // Elements of scratch that ConvDataPullback takes.
   virtual int64_t ConvScratchElements(const WindowGeometry& g) const = 0;

@@ -99,6 +99,9 @@ absl::StatusOr<Bindings> CheckProblem(const JacobianProblem& problem) {
   RETURN_IF_ERROR(CheckBatch(problem.second_inputs, "second input"));
   RETURN_IF_ERROR(CheckSecond(problem, bindings.inputs, second));
   if (!IsFloat(problem.precision)) return absl::InvalidArgumentError("the precision must be float32 or float64");
+  if (problem.values && problem.precision != DType::kFloat32) {
+    return absl::InvalidArgumentError("values of 16 bits go with float32 sums, not with float64");
+  }
   if (problem.precision == DType::kFloat32) {
     for (const NamedTensors* tensors : {&problem.inputs, &problem.second_inputs, &problem.shared_inputs}) {
       RETURN_IF_ERROR(CheckIntegers(*tensors));

@@ -37,14 +37,15 @@ absl::Status OnThreads(int threads, const Backend& backend, const std::function<
 class EngineImpl : public Engine {
  public:
   EngineImpl(JacobianProblem problem, SampleProgram program, PullbackPlan plan, std::unique_ptr<Backend> backend,
-             TargetFunction target)
+             TargetFunction target, std::optional<PushforwardPlan> pushforwards)
       : problem_(std::move(problem)),
         program_(std::move(program)),
         plan_(std::move(plan)),
         backend_(std::move(backend)),
         target_(std::move(target)),
-        linearizer_(program_, plan_, *backend_),
-        pushforwards_(PlanPushforwards(program_, plan_, problem_.pairwise.has_value())),
+        rounding_(*backend_, problem_.values),
+        linearizer_(program_, plan_, *backend_, rounding_),
+        pushforwards_(std::move(pushforwards)),
         tile_(pushforwards_ ? ShapeOfPushforwardTile(program_, plan_, *pushforwards_, *backend_, linearizer_)
                             : ShapeOfTile(program_, plan_, *backend_, target_.per_row(), linearizer_)) {}
 
@@ -65,13 +66,17 @@ class EngineImpl : public Engine {
     ASSIGN_OR_RETURN(memory_, PlanMemory(needs, options.memory_budget_bytes));
     Scratch scratch(std::max(tile_.scratch_bytes, linearizer_.ScratchBytes()));
     backend_->PrepareThread();
-    shared_.Compute(program_, plan_, problem_, *backend_, scratch);
+    shared_.Compute(program_, plan_, problem_, *backend_, rounding_, scratch);
     SetInputs();
     return absl::OkStatus();
   }
 
   const JacobianLayout& layout() const override { return layout_; }
-  PhaseTimes phase_times() const override { return times_; }
+  Effort effort() const override {
+    Effort effort = times_;
+    effort.loss = rounding_.loss();
+    return effort;
+  }
 
   absl::StatusOr<std::vector<std::byte>> Value() override {
     RETURN_IF_ERROR(Linearize([] { return false; }));
@@ -95,6 +100,7 @@ class EngineImpl : public Engine {
     const CompiledProblem compiled{program_,
                                    plan_,
                                    *backend_,
+                                   rounding_,
                                    target_,
                                    linearizer_,
                                    shared_,
@@ -125,6 +131,7 @@ class EngineImpl : public Engine {
     layout_.target_shape = target_.shape();
     layout_.rows = target_.rows();
     layout_.dtype = backend_->dtype();
+    layout_.values = problem_.values;
     layout_.row_tile = tile_.rows;
     for (const BlockPlan& plan : plan_.blocks) {
       const ProgramSource& source = program_.sources[plan.source];
@@ -164,7 +171,7 @@ class EngineImpl : public Engine {
       Linearizer::BatchInputs batch(program_.sources.size());
       for (const auto& [name, tensor] : *tensors) {
         for (size_t s = 0; s < program_.sources.size(); ++s) {
-          if (program_.sources[s].name == name) batch[s] = NumbersOf(tensor, *backend_);
+          if (program_.sources[s].name == name) batch[s] = NumbersOf(tensor, *backend_, rounding_);
         }
       }
       samples.push_back(program_.coupled ? 1 : tensors->front().second.shape[0]);
@@ -205,7 +212,7 @@ class EngineImpl : public Engine {
     return absl::OkStatus();
   }
 
-  void Add(const PhaseTimes& times) {
+  void Add(const Effort& times) {
     times_.linearize += times.linearize;
     times_.pullback += times.pullback;
     times_.rows += times.rows;
@@ -217,6 +224,7 @@ class EngineImpl : public Engine {
   PullbackPlan plan_;
   std::unique_ptr<Backend> backend_;
   TargetFunction target_;
+  ValueRounding rounding_;
   Linearizer linearizer_;
   std::optional<PushforwardPlan> pushforwards_;
   TileShape tile_;
@@ -226,7 +234,7 @@ class EngineImpl : public Engine {
   std::unique_ptr<Scratch> embeddings_, records_;
   std::shared_ptr<SlotPool> slots_;
   bool linearized_ = false;
-  PhaseTimes times_;
+  Effort times_;
 };
 
 // Rows of a pairwise target are pairs of samples, so these must still be there at the end.
@@ -245,6 +253,18 @@ absl::Status CheckCoupledPairs(const SampleProgram& program, int64_t first, int6
   return absl::OkStatus();
 }
 
+// None: pull back.
+absl::StatusOr<std::optional<PushforwardPlan>> ChooseDirection(const SampleProgram& program, const PullbackPlan& plan,
+                                                               bool pairwise, Direction direction) {
+  if (direction == Direction::kPullback) return std::nullopt;
+  absl::StatusOr<PushforwardPlan> pushforwards = PlanPushforwards(program, plan, pairwise);
+  if (direction == Direction::kByCost && (!pushforwards.ok() || !PushforwardsCostLess(program, plan))) {
+    return std::nullopt;
+  }
+  if (!pushforwards.ok()) return pushforwards.status();
+  return std::optional<PushforwardPlan>(*std::move(pushforwards));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(JacobianProblem problem, const EngineOptions& options) {
@@ -261,9 +281,11 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(JacobianProblem problem, 
   Shape target_shape = problem.pairwise ? Shape{first, second} : output.shape;
   if (!problem.pairwise && !program.coupled) target_shape[program.output_batch_axis] *= first;
   RETURN_IF_ERROR(ElementCount(target_shape).status());
+  ASSIGN_OR_RETURN(std::optional<PushforwardPlan> pushforwards,
+                   ChooseDirection(program, plan, problem.pairwise.has_value(), options.direction));
   TargetFunction target(problem.pairwise, output.shape, program.output_batch_axis, first, second);
   auto engine = std::make_unique<EngineImpl>(std::move(problem), std::move(program), std::move(plan),
-                                             std::move(backend), std::move(target));
+                                             std::move(backend), std::move(target), std::move(pushforwards));
   RETURN_IF_ERROR(engine->Prepare(options));
   return engine;
 }

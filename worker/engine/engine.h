@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/row_range.h"
+#include "worker/backend/half.h"
 #include "worker/model/graph.h"
 
 namespace jacserve::worker {
@@ -40,12 +42,17 @@ struct JacobianProblem {
   std::vector<std::string> wrt_parameters;  // names or globs; with wrt_inputs empty too: all parameters
   std::vector<std::string> wrt_inputs;
   DType precision = DType::kFloat32;  // kFloat32 or kFloat64
+  std::optional<HalfFormat> values;   // with kFloat32: what values between operators are rounded to
 };
+
+// Rows from cotangents pulled back or from tangents pushed forward: whichever costs less, unless said.
+enum class Direction { kByCost, kPullback, kPushforward };
 
 struct EngineOptions {
   BackendKind backend = BackendKind::kCpu;
   int64_t memory_budget_bytes = int64_t{2} << 30;  // for everything the engine allocates
   int threads = 1;
+  Direction direction = Direction::kByCost;  // Unimplemented when a pushforward is asked for and there is none
 };
 
 struct BlockInfo {
@@ -59,6 +66,7 @@ struct JacobianLayout {
   Shape target_shape;
   int64_t rows = 0;  // product of target_shape
   DType dtype = DType::kFloat32;
+  std::optional<HalfFormat> values;  // as asked for
   std::vector<BlockInfo> blocks;
   int64_t row_tile = 1;      // rows computed together; ranges aligned to it cost nothing extra
   double flops_per_row = 0;  // estimate
@@ -81,11 +89,13 @@ class RowConsumer {
   virtual absl::Status OnRowsDone(RowRange rows) = 0;  // every connected block's slabs of these rows came before
 };
 
-struct PhaseTimes {  // seconds, summed over threads
+// What computing took, in seconds summed over threads, and what JacobianProblem::values lost.
+struct Effort {
   double linearize = 0;
   double pullback = 0;
   double rows = 0;
   double send = 0;
+  HalfLoss loss;
 };
 
 class Engine {
@@ -104,7 +114,7 @@ class Engine {
   // One call at a time.
   virtual absl::Status ComputeRows(RowRange rows, RowConsumer& consumer, const std::function<bool()>& cancelled) = 0;
 
-  virtual PhaseTimes phase_times() const = 0;
+  virtual Effort effort() const = 0;  // since it was made
 };
 
 // What DescribeModel answers beyond the graph itself.

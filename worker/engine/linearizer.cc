@@ -14,8 +14,9 @@ int64_t Aligned(int64_t elements) { return (elements + 15) / 16 * 16; }
 
 }  // namespace
 
-Linearizer::Linearizer(const SampleProgram& program, const PullbackPlan& plan, const Backend& backend)
-    : program_(program), plan_(plan), backend_(backend) {
+Linearizer::Linearizer(const SampleProgram& program, const PullbackPlan& plan, const Backend& backend,
+                       const ValueRounding& rounding)
+    : program_(program), plan_(plan), backend_(backend), rounding_(rounding) {
   value_offset_.assign(program.values.size(), -1);
   saved_offset_.assign(program.nodes.size(), -1);
   for (size_t v = 0; v < program.values.size(); ++v) {
@@ -130,6 +131,7 @@ void Linearizer::Forward(int64_t chunk, Lanes records, void* embeddings, Scratch
     const int64_t saved_elements = node.op->SavedElements(backend_);
     const Lanes saved = saved_offset_[n] >= 0 ? in_record(saved_offset_[n]) : transient(saved_elements);
     node.op->Forward({range.count, x, y, saved, backend_, scratch});
+    for (size_t k = 0; k < y.size(); ++k) rounding_.Round(program_.values[node.outputs[k]], range.count, y[k]);
   }
   if (embeddings == nullptr) return;
   const ProgramValue& output = program_.values[program_.output];

@@ -10,13 +10,15 @@
 #include "worker/backend/backend.h"
 #include "worker/engine/pullback_plan.h"
 #include "worker/engine/shared_values.h"
+#include "worker/engine/value_rounding.h"
 #include "worker/program/sample_program.h"
 
 namespace jacserve::worker {
 
 class Linearizer {
  public:
-  Linearizer(const SampleProgram& program, const PullbackPlan& plan, const Backend& backend);
+  Linearizer(const SampleProgram& program, const PullbackPlan& plan, const Backend& backend,
+             const ValueRounding& rounding);
 
   // Numbers of each source that is a batched input, [samples, sample]; null for other sources. One entry per batch.
   using BatchInputs = std::vector<std::shared_ptr<const void>>;
@@ -47,6 +49,7 @@ class Linearizer {
   const SampleProgram& program_;
   const PullbackPlan& plan_;
   const Backend& backend_;
+  const ValueRounding& rounding_;
   const SharedValues* shared_ = nullptr;
   std::vector<BatchInputs> inputs_;
   std::vector<int64_t> samples_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "worker/engine/pushforward_tile.h"
 
 namespace jacserve::worker {
@@ -13,7 +14,7 @@ class Planner {
     plan_.moves.assign(program.values.size(), false);
   }
 
-  std::optional<PushforwardPlan> Run() {
+  absl::StatusOr<PushforwardPlan> Run() {
     for (const EmissionGroup& group : pullbacks_.groups) {
       const ProgramSource& source = program_.sources[pullbacks_.blocks[group.blocks[0]].source];
       plan_.moves[program_.values[source.value].root] = true;
@@ -21,7 +22,9 @@ class Planner {
     for (size_t n = 0; n < program_.nodes.size(); ++n) {
       const ProgramNode& node = program_.nodes[n];
       if (!node.batched || !Moves(node)) continue;
-      if (!node.op->HasPushforward()) return std::nullopt;
+      if (!node.op->HasPushforward()) {
+        return absl::UnimplementedError(absl::StrCat("node ", node.name, " (", node.op_type, ") has no pushforward"));
+      }
       for (int output : node.outputs) {
         const int root = program_.values[output].root;
         if (pullbacks_.has_cotangent[root]) plan_.moves[root] = true;
@@ -51,18 +54,25 @@ class Planner {
 
 }  // namespace
 
-std::optional<PushforwardPlan> PlanPushforwards(const SampleProgram& program, const PullbackPlan& plan, bool pairwise) {
-  if (pairwise || plan.groups.empty() || program.output_batch_axis > 0) return std::nullopt;
+absl::StatusOr<PushforwardPlan> PlanPushforwards(const SampleProgram& program, const PullbackPlan& plan,
+                                                 bool pairwise) {
+  if (pairwise) return absl::UnimplementedError("a pairwise target is pulled back");
+  if (program.output_batch_axis > 0) return absl::UnimplementedError("the samples are not the output's first axis");
+  for (const EmissionGroup& group : plan.groups) {
+    if (!group.input) return absl::UnimplementedError("only batched inputs have tangents");
+  }
+  return Planner(program, plan).Run();
+}
+
+bool PushforwardsCostLess(const SampleProgram& program, const PullbackPlan& plan) {
   const int64_t outputs = program.values[program.output].elements;
   int64_t inputs = 0, largest = 0;
   for (const EmissionGroup& group : plan.groups) {
-    if (!group.input) return std::nullopt;
-    const int64_t elements = program.values[program.sources[plan.blocks[group.blocks[0]].source].value].elements;
-    inputs += elements;
-    largest = std::max(largest, elements);
+    const int value = program.sources[plan.blocks[group.blocks[0]].source].value;
+    inputs += program.values[value].elements;
+    largest = std::max(largest, program.values[value].elements);
   }
-  if (inputs >= outputs || largest * outputs > kLargestSampleJacobian) return std::nullopt;
-  return Planner(program, plan).Run();
+  return inputs < outputs && largest * outputs <= kLargestSampleJacobian;
 }
 
 }  // namespace jacserve::worker

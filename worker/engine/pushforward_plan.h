@@ -3,9 +3,9 @@
 // In: the program and what is wanted. Out: the nodes that tangents pass through. Pure arithmetic on the program.
 #pragma once
 
-#include <optional>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "worker/engine/pullback_plan.h"
 #include "worker/program/sample_program.h"
 
@@ -16,8 +16,10 @@ struct PushforwardPlan {
   std::vector<bool> moves;  // per value: the root of one with a tangent
 };
 
-// None: a pairwise target, parameters or shared inputs are wanted too, an operator on the way has no pushforward,
-// there are at least as many input elements as outputs, or the batch is not the output's leading axis.
-std::optional<PushforwardPlan> PlanPushforwards(const SampleProgram& program, const PullbackPlan& plan, bool pairwise);
+// Unimplemented, with the reason: a pairwise target, parameters or shared inputs are wanted too, an operator on the way
+// has no pushforward, or the batch is not the output's leading axis.
+absl::StatusOr<PushforwardPlan> PlanPushforwards(const SampleProgram& program, const PullbackPlan& plan, bool pairwise);
+// Are there fewer input elements than outputs, and few enough for a thread to hold their Jacobian?
+bool PushforwardsCostLess(const SampleProgram& program, const PullbackPlan& plan);
 
 }  // namespace jacserve::worker

@@ -139,6 +139,9 @@ bool PushforwardTileWorker::PushForward(int64_t lanes) {
     if (!any) continue;
     const ConstLanes saved = problem_.linearizer.SavedInRecord(n, window_.records(), window_.record_of());
     node.op->Pushforward({lanes, x, y, saved, tan_x, problem_.backend, scratch_}, tan_y);
+    for (size_t k = 0; k < tan_y.size(); ++k) {
+      problem_.rounding.Round(program.values[node.outputs[k]], lanes, tan_y[k]);
+    }
   }
   return moves[program.values[program.output].root];
 }

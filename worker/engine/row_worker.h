@@ -19,6 +19,7 @@ struct CompiledProblem {
   const SampleProgram& program;
   const PullbackPlan& plan;
   const Backend& backend;
+  const ValueRounding& rounding;
   const TargetFunction& target;
   const Linearizer& linearizer;
   const SharedValues& shared;
@@ -52,10 +53,10 @@ class RowWorker {
   // Rows of tile `tile` that lie in `wanted`. Cancelled: `cancelled` said so.
   virtual absl::Status Run(int64_t tile, RowRange wanted, SharedConsumer& consumer,
                            const std::function<bool()>& cancelled) = 0;
-  const PhaseTimes& times() const { return times_; }
+  const Effort& times() const { return times_; }
 
  protected:
-  PhaseTimes times_;
+  Effort times_;
 };
 
 // Adds the seconds since it was made to a phase.

@@ -41,14 +41,15 @@ void Convert(const HostTensor& from, To* to) {
 
 }  // namespace
 
-std::shared_ptr<const void> NumbersOf(const HostTensor& tensor, const Backend& backend) {
-  if (tensor.dtype == backend.dtype()) return {tensor.bytes, tensor.bytes->data()};
+std::shared_ptr<const void> NumbersOf(const HostTensor& tensor, const Backend& backend, const ValueRounding& rounding) {
+  if (tensor.dtype == backend.dtype() && !rounding.rounds()) return {tensor.bytes, tensor.bytes->data()};
   const std::shared_ptr<void> copy = Allocate(Elements(tensor.shape) * backend.element_bytes());
   if (backend.dtype() == DType::kFloat32) {
     Convert(tensor, static_cast<float*>(copy.get()));
   } else {
     Convert(tensor, static_cast<double*>(copy.get()));
   }
+  rounding.Round({.dtype = tensor.dtype, .elements = Elements(tensor.shape)}, 1, {copy.get(), 0});
   return copy;
 }
 
@@ -66,19 +67,19 @@ int64_t SharedValues::PlannedBytes(const SampleProgram& program, const PullbackP
 }
 
 void SharedValues::Compute(const SampleProgram& program, const PullbackPlan& plan, const JacobianProblem& problem,
-                           const Backend& backend, Scratch& scratch) {
+                           const Backend& backend, const ValueRounding& rounding, Scratch& scratch) {
   values_.assign(program.values.size(), nullptr);
   saved_.assign(program.nodes.size(), nullptr);
   for (size_t v = 0; v < program.values.size(); ++v) {
     const ProgramValue& value = program.values[v];
     if (value.batched || value.root != static_cast<int>(v)) continue;
     if (value.constant != nullptr) {
-      values_[v] = NumbersOf(*value.constant, backend);
+      values_[v] = NumbersOf(*value.constant, backend, rounding);
     } else if (value.source.has_value()) {
       const ProgramSource& source = program.sources[*value.source];
       const HostTensor* bound = Find(problem.weights, source.name);
       if (source.kind == SourceKind::kSharedInput) bound = Find(problem.shared_inputs, source.name);
-      values_[v] = NumbersOf(bound != nullptr ? *bound : *source.initial, backend);
+      values_[v] = NumbersOf(bound != nullptr ? *bound : *source.initial, backend, rounding);
     }
   }
   for (size_t n = 0; n < program.nodes.size(); ++n) {
@@ -101,6 +102,7 @@ void SharedValues::Compute(const SampleProgram& program, const PullbackPlan& pla
       saved.data = memory.get();
     }
     node.op->Forward({1, x, y, saved, backend, scratch});
+    for (size_t k = 0; k < y.size(); ++k) rounding.Round(program.values[node.outputs[k]], 1, y[k]);
   }
 }
 

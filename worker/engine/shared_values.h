@@ -10,12 +10,13 @@
 #include "worker/backend/backend.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/pullback_plan.h"
+#include "worker/engine/value_rounding.h"
 #include "worker/program/sample_program.h"
 
 namespace jacserve::worker {
 
-// A tensor's numbers in the backend's type: shared with the tensor when that is its type, a copy otherwise.
-std::shared_ptr<const void> NumbersOf(const HostTensor& tensor, const Backend& backend);
+// A tensor's numbers in the backend's type: shared with the tensor when that is its type, a rounded copy otherwise.
+std::shared_ptr<const void> NumbersOf(const HostTensor& tensor, const Backend& backend, const ValueRounding& rounding);
 
 class SharedValues {
  public:
@@ -23,7 +24,7 @@ class SharedValues {
   static int64_t PlannedBytes(const SampleProgram& program, const PullbackPlan& plan, const Backend& backend);
 
   void Compute(const SampleProgram& program, const PullbackPlan& plan, const JacobianProblem& problem,
-               const Backend& backend, Scratch& scratch);
+               const Backend& backend, const ValueRounding& rounding, Scratch& scratch);
 
   ConstLanes Value(int root) const { return {values_[root].get(), 0, nullptr}; }
   ConstLanes Saved(int node) const { return {saved_[node].get(), 0, nullptr}; }

@@ -125,6 +125,7 @@ void TileWorker::Seed(RowRange tile_rows) {
                                  ct.At<double>(r * per_row));
     }
   }
+  problem_.rounding.Round(problem_.program.values[problem_.program.output], lanes_, ct);
 }
 
 void TileWorker::PullBack() {
@@ -139,15 +140,18 @@ void TileWorker::PullBack() {
     }
     const ConstLanes saved = problem_.linearizer.SavedInRecord(step.node, window_.records(), window_.record_of());
     const PullbackArgs args{lanes_, x, y, saved, ct_y, problem_.backend, scratch_};
-    const Lanes ct_x = Cotangent(program.values[node.inputs[step.input]].root);
+    const ProgramValue& x_value = program.values[node.inputs[step.input]];
+    const Lanes ct_x = Cotangent(x_value.root);
     if (!step.accumulate) {
       node.op->Pullback(step.input, args, ct_x);
+      problem_.rounding.Round(x_value, lanes_, ct_x);
       continue;
     }
     const Scratch::Frame frame(scratch_);
     const Lanes other{scratch_.Take(lanes_ * ct_x.stride * problem_.backend.element_bytes()), ct_x.stride};
     node.op->Pullback(step.input, args, other);
     problem_.backend.CopyStrided(lanes_, {ct_x.stride}, other, {1}, ct_x, {1}, true, 1.0);
+    problem_.rounding.Round(x_value, lanes_, ct_x);
   }
 }
 

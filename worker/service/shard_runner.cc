@@ -23,11 +23,13 @@ std::string KeyOf(const v1::JacobianSpec& spec) {
 
 absl::Status Busy() { return absl::FailedPreconditionError("this worker is busy with another request; try again"); }
 
-PhaseTimes Difference(const PhaseTimes& now, const PhaseTimes& before) {
+Effort Difference(const Effort& now, const Effort& before) {
   return {.linearize = now.linearize - before.linearize,
           .pullback = now.pullback - before.pullback,
           .rows = now.rows - before.rows,
-          .send = now.send - before.send};
+          .send = now.send - before.send,
+          .loss = {.underflows = now.loss.underflows - before.loss.underflows,
+                   .overflows = now.loss.overflows - before.loss.overflows}};
 }
 
 }  // namespace
@@ -65,13 +67,13 @@ absl::StatusOr<PreparedJob> ShardRunner::Prepare(const v1::JacobianSpec& spec) {
   return job;
 }
 
-absl::StatusOr<PhaseTimes> ShardRunner::Compute(const v1::JacobianSpec& spec, RowRange rows, RowConsumer& consumer,
-                                                const std::function<bool()>& cancelled) {
+absl::StatusOr<Effort> ShardRunner::Compute(const v1::JacobianSpec& spec, RowRange rows, RowConsumer& consumer,
+                                            const std::function<bool()>& cancelled) {
   const BusyLock lock(busy_);
   if (!lock.owned()) return Busy();
   RETURN_IF_ERROR(UseEngineFor(spec));
   RETURN_IF_ERROR(engine_->ComputeRows(rows, consumer, cancelled));
-  const PhaseTimes now = engine_->phase_times();
+  const Effort now = engine_->effort();
   return Difference(now, std::exchange(reported_, now));
 }
 
@@ -116,6 +118,15 @@ void ShardRunner::DropEngine() {
   ReleaseFreeMemory();
 }
 
+namespace {
+
+v1::Precision PrecisionOf(const JacobianLayout& layout) {
+  if (layout.values) return *layout.values == HalfFormat::kFloat16 ? v1::PRECISION_FP16 : v1::PRECISION_BF16;
+  return layout.dtype == DType::kFloat64 ? v1::PRECISION_FP64 : v1::PRECISION_FP32;
+}
+
+}  // namespace
+
 v1::JacobianHeader ShardRunner::HeaderOf(const JacobianLayout& layout) const {
   v1::JacobianHeader header;
   header.mutable_target_shape()->Assign(layout.target_shape.begin(), layout.target_shape.end());
@@ -128,7 +139,7 @@ v1::JacobianHeader ShardRunner::HeaderOf(const JacobianLayout& layout) const {
     block.set_status(info.connected ? v1::BLOCK_STATUS_CONNECTED : v1::BLOCK_STATUS_UNCONNECTED);
   }
   *header.mutable_rows() = ToProto(RowRange{0, layout.rows});
-  header.set_precision(layout.dtype == DType::kFloat64 ? v1::PRECISION_FP64 : v1::PRECISION_FP32);
+  header.set_precision(PrecisionOf(layout));
   header.set_encoding(v1::ENCODING_DENSE);
   header.set_backend(options_.backend == BackendKind::kReference ? "reference" : "cpu");
   header.set_device(ProcessorName());

@@ -47,10 +47,10 @@ class ShardRunner {
   // Errors: SpecReader's, the engine's, FailedPrecondition while another call runs.
   absl::StatusOr<PreparedJob> Prepare(const v1::JacobianSpec& spec);
 
-  // The time spent in each phase since the last shard of the same job, what Prepare took included.
+  // What was spent since the last shard of the same job, what Prepare took included.
   // Errors: as Prepare, the consumer's, OutOfRange, Cancelled.
-  absl::StatusOr<PhaseTimes> Compute(const v1::JacobianSpec& spec, RowRange rows, RowConsumer& consumer,
-                                     const std::function<bool()>& cancelled);
+  absl::StatusOr<Effort> Compute(const v1::JacobianSpec& spec, RowRange rows, RowConsumer& consumer,
+                                 const std::function<bool()>& cancelled);
 
   // Errors: SpecReader's. Unavailable: the graph is large and a shard is being computed.
   absl::StatusOr<v1::ModelDescription> Describe(const std::string& graph_sha256);
@@ -71,7 +71,7 @@ class ShardRunner {
   std::mutex busy_;
   std::string engine_key_;  // digest of the spec that the engine was made for
   std::unique_ptr<Engine> engine_;
-  PhaseTimes reported_;  // of this engine, by shards before
+  Effort reported_;  // of this engine, by shards before
 };
 
 }  // namespace jacserve::worker

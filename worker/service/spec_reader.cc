@@ -55,15 +55,22 @@ absl::StatusOr<PairwiseTarget> PairwiseOf(const v1::Pairwise& proto) {
   return target;
 }
 
-absl::StatusOr<DType> PrecisionOf(v1::Precision precision) {
+absl::Status ReadPrecision(v1::Precision precision, JacobianProblem& problem) {
   switch (precision) {
     case v1::PRECISION_UNSPECIFIED:
     case v1::PRECISION_FP32:
-      return DType::kFloat32;
+      return absl::OkStatus();
     case v1::PRECISION_FP64:
-      return DType::kFloat64;
+      problem.precision = DType::kFloat64;
+      return absl::OkStatus();
+    case v1::PRECISION_FP16:
+      problem.values = HalfFormat::kFloat16;
+      return absl::OkStatus();
+    case v1::PRECISION_BF16:
+      problem.values = HalfFormat::kBfloat16;
+      return absl::OkStatus();
     default:
-      return absl::InvalidArgumentError("the precision is unknown; use fp32 or fp64");
+      return absl::InvalidArgumentError("the precision is unknown; use fp32, fp64, fp16 or bf16");
   }
 }
 
@@ -124,7 +131,7 @@ absl::StatusOr<LoadedProblem> SpecReader::Load(const v1::JacobianSpec& spec) {
   }
   LoadedProblem loaded;
   JacobianProblem& problem = loaded.problem;
-  ASSIGN_OR_RETURN(problem.precision, PrecisionOf(spec.precision()));
+  RETURN_IF_ERROR(ReadPrecision(spec.precision(), problem));
   problem.output = spec.target().output();
   if (spec.target().has_pairwise()) {
     ASSIGN_OR_RETURN(problem.pairwise, PairwiseOf(spec.target().pairwise()));

@@ -83,13 +83,13 @@ absl::Status WorkerService::ComputeShard(grpc::ServerContext& context, ShardStre
   if (draining_) return Leaving();
   ASSIGN_OR_RETURN(const RowRange rows, FromProto(request.rows()));
   ChunkWriter writer([&stream](const grpc::ByteBuffer& message) { return stream.Write(message); });
-  ASSIGN_OR_RETURN(const PhaseTimes phases,
+  ASSIGN_OR_RETURN(const Effort effort,
                    runner_.Compute(request.spec(), rows, writer, [&context] { return context.IsCancelled(); }));
-  return SendSummary(stream, writer.rows(), writer.payload_bytes(), SecondsSince(begin), phases);
+  return SendSummary(stream, writer.rows(), writer.payload_bytes(), SecondsSince(begin), effort);
 }
 
 absl::Status WorkerService::SendSummary(ShardStream& stream, int64_t rows, int64_t payload_bytes, double seconds,
-                                        const PhaseTimes& phases) {
+                                        const Effort& effort) {
   v1::JacobianEvent event;
   v1::JacobianSummary& summary = *event.mutable_summary();
   summary.set_rows(rows);
@@ -97,12 +97,14 @@ absl::Status WorkerService::SendSummary(ShardStream& stream, int64_t rows, int64
   summary.set_seconds(seconds);
   summary.set_shards(1);
   const std::pair<const char*, double> named[] = {
-      {"linearize", phases.linearize}, {"pullback", phases.pullback}, {"rows", phases.rows}, {"send", phases.send}};
+      {"linearize", effort.linearize}, {"pullback", effort.pullback}, {"rows", effort.rows}, {"send", effort.send}};
   for (const auto& [name, phase_seconds] : named) {
     v1::PhaseSeconds& phase = *summary.add_phases();
     phase.set_phase(name);
     phase.set_seconds(phase_seconds);
   }
+  summary.set_underflows(effort.loss.underflows);
+  summary.set_overflows(effort.loss.overflows);
   v1::ProcessUsage& usage = *summary.add_processes();
   usage.set_role("worker");
   usage.set_name(worker_id_);

@@ -30,7 +30,7 @@ class WorkerService final : public v1::WorkerService::Service {
 
   absl::Status ComputeShard(grpc::ServerContext& context, ShardStream& stream);
   absl::Status SendSummary(ShardStream& stream, int64_t rows, int64_t payload_bytes, double seconds,
-                           const PhaseTimes& phases);
+                           const Effort& effort);
 
   const std::string worker_id_;
   ShardRunner& runner_;

@@ -93,7 +93,7 @@ TEST(CommandLine, RefusesByName) {
       {"jacobian --input x=x.npy", "graph"},
       {"jacobian g.onnx", "--input"},
       {start + "--colour", "--colour"},
-      {start + "--precision fp16", "--precision"},
+      {start + "--precision fp8", "--precision"},
       {start + "--pairwise manhattan --second x=y.npy", "--pairwise"},
       {start + "--pairwise dot", "--second"},
       {start + "--second x=y.npy", "--second: needs --pairwise"},

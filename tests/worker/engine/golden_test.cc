@@ -23,6 +23,7 @@ constexpr Setup kSetups[] = {{"reference_float64", BackendKind::kReference, DTyp
 
 constexpr const char* kCases[] = {"cnn_maxpool_logsoftmax",
                                   "cnn_maxpool_ties",
+                                  "coupled_batch",
                                   "keras_dense_zero_bias",
                                   "mlp_tanh",
                                   "pairwise_dot",
@@ -56,6 +57,10 @@ TEST_P(Golden, JacobianIsTheFrameworks) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(rows.rows_done(), layout.rows);
 
+  double scale = 0;  // a block that is zero but for rounding (a bias before its mean is taken off) has none of its own
+  for (const auto& [block, expected] : golden.expected) {
+    for (double p : ToDoubles(expected)) scale = std::max(scale, block == "value" ? 0 : std::fabs(p));
+  }
   size_t compared = 0;
   for (size_t b = 0; b < layout.blocks.size(); ++b) {
     const BlockInfo& block = layout.blocks[b];
@@ -76,7 +81,8 @@ TEST_P(Golden, JacobianIsTheFrameworks) {
       const double error = std::fabs(jacobian[p] - reference[p]);
       worst = error > worst || std::isnan(error) ? error : worst;
     }
-    EXPECT_TRUE(worst <= setup.tolerance * largest) << block.name << ": " << worst << " of " << largest;
+    EXPECT_TRUE(worst <= setup.tolerance * std::max(largest, 1e-2 * scale))
+        << block.name << ": " << worst << " of " << largest;
     ++compared;
   }
   EXPECT_EQ(compared + golden.unconnected.size(), layout.blocks.size());

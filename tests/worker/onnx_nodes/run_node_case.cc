@@ -32,7 +32,7 @@ absl::StatusOr<Value> Evaluate(const Graph& graph, const NamedTensors& inputs, c
   Scratch scratch(2 * elements * backend.element_bytes() + 4096);
   const JacobianProblem problem{.shared_inputs = inputs};
   SharedValues shared;
-  shared.Compute(program, plan, problem, backend, scratch);
+  shared.Compute(program, plan, problem, backend, ValueRounding(backend, std::nullopt), scratch);
   const ProgramValue& value = program.values[program.output];
   const void* data = shared.Value(value.root).data;
   Value result{value.shape};

@@ -20,9 +20,10 @@ struct Jacobian {
   std::vector<std::vector<double>> blocks;
 };
 
-Jacobian Compute(JacobianProblem problem, BackendKind backend, DType precision) {
+Jacobian Compute(JacobianProblem problem, BackendKind backend, DType precision,
+                 Direction direction = Direction::kByCost) {
   problem.precision = precision;
-  auto engine = Engine::Create(std::move(problem), {backend, int64_t{64} << 20, 1});
+  auto engine = Engine::Create(std::move(problem), {backend, int64_t{64} << 20, 1, direction});
   EXPECT_TRUE(engine.ok()) << engine.status();
   if (!engine.ok()) return {};
   Jacobian result{(*engine)->layout()};
@@ -38,6 +39,9 @@ Jacobian Compute(JacobianProblem problem, BackendKind backend, DType precision) 
 
 // The tensor with this name, as float64, to be moved a little.
 HostTensor* Tensor(JacobianProblem& problem, const std::string& name) {
+  for (auto& [key, tensor] : problem.second_inputs) {
+    if ("second." + key == name) return &tensor;
+  }
   for (NamedTensors* tensors : {&problem.inputs, &problem.weights}) {
     for (auto& [key, tensor] : *tensors) {
       if (key == name) return &tensor;
@@ -77,6 +81,11 @@ TEST_P(OpJacobian, EqualsCentralDifferences) {
       HostTensor *above = Tensor(up, block.name), *below = Tensor(down, block.name);
       *above = Moved(*above, column, kStep);
       *below = Moved(*below, column, -kStep);
+      for (JacobianProblem* problem : {&up, &down}) {  // both batches of an input have one type
+        for (NamedTensors* batch : {&problem->inputs, &problem->second_inputs}) {
+          for (auto& [name, tensor] : *batch) tensor = IsFloat(tensor.dtype) ? Moved(tensor, 0, 0) : tensor;
+        }
+      }
       const std::vector<double> high = ValueOf(std::move(up)), low = ValueOf(std::move(down));
       for (size_t row = 0; row < high.size(); ++row) {
         const double difference = (high[row] - low[row]) / (2 * kStep);
@@ -97,6 +106,23 @@ TEST_P(OpJacobian, IsTheSameOnEveryBackend) {
       ASSERT_EQ(got.blocks[b].size(), expected.blocks[b].size());
       for (size_t p = 0; p < expected.blocks[b].size(); ++p) {
         EXPECT_NEAR(got.blocks[b][p], expected.blocks[b][p], 2e-5) << expected.layout.blocks[b].name << " " << p;
+      }
+    }
+  }
+}
+
+// Both directions make the same linear map.
+TEST_P(OpJacobian, IsTheSamePushedForward) {
+  JacobianProblem problem = GetParam().problem;
+  if (problem.pairwise || problem.wrt_inputs.empty()) return;  // pulled back whatever the cost
+  problem.wrt_parameters.clear();
+  const Jacobian expected = Compute(problem, BackendKind::kReference, DType::kFloat64, Direction::kPullback);
+  for (const auto backend : {BackendKind::kReference, BackendKind::kCpu}) {
+    const Jacobian got = Compute(problem, backend, DType::kFloat64, Direction::kPushforward);
+    ASSERT_EQ(got.blocks.size(), expected.blocks.size());
+    for (size_t b = 0; b < expected.blocks.size(); ++b) {
+      for (size_t p = 0; p < expected.blocks[b].size(); ++p) {
+        EXPECT_NEAR(got.blocks[b][p], expected.blocks[b][p], 1e-12) << expected.layout.blocks[b].name << " " << p;
       }
     }
   }

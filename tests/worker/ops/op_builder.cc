@@ -37,6 +37,14 @@ OpCaseBuilder& OpCaseBuilder::I(const std::string& name, const Ints& values) {
   return *this;
 }
 
+OpCaseBuilder& OpCaseBuilder::PairwiseDot() {
+  case_.problem.pairwise = PairwiseTarget{.similarity = Similarity::kDot};
+  for (const auto& [name, tensor] : case_.problem.inputs) {
+    case_.problem.second_inputs.emplace_back(name, Random(tensor.shape, 0));
+  }
+  return *this;
+}
+
 OpCaseBuilder& OpCaseBuilder::Node(const std::string& op, std::vector<std::string> in, std::vector<std::string> out,
                                    Attributes attributes) {
   graph_.nodes.push_back({"node_" + out[0], op, "", std::move(in), std::move(out), std::move(attributes)});

@@ -4,6 +4,7 @@ namespace jacserve::worker {
 
 std::vector<OpCase> AllOpCases() {
   std::vector<OpCase> cases;
+  AddCoupledCases(cases);
   AddElementwiseCases(cases);
   AddWindowCases(cases);
   AddMovementCases(cases);

@@ -98,8 +98,8 @@ TEST_F(ShardRunnerTest, EngineHasTheBudgetThatBlobsLeave) {
 TEST_F(ShardRunnerTest, PhasesAreThoseSinceTheLastShard) {
   ASSERT_TRUE(runner_.Prepare(request_.spec).ok());
   Rows rows;
-  absl::StatusOr<PhaseTimes> first = runner_.Compute(request_.spec, {0, 10}, rows, Never);
-  absl::StatusOr<PhaseTimes> second = runner_.Compute(request_.spec, {10, 4}, rows, Never);
+  absl::StatusOr<Effort> first = runner_.Compute(request_.spec, {0, 10}, rows, Never);
+  absl::StatusOr<Effort> second = runner_.Compute(request_.spec, {10, 4}, rows, Never);
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(first->linearize, 1);
   EXPECT_EQ(first->rows, 10);

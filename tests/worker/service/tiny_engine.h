@@ -77,12 +77,12 @@ class TinyEngine : public Engine {
     return absl::OkStatus();
   }
 
-  PhaseTimes phase_times() const override { return times_; }
+  Effort effort() const override { return times_; }
 
  private:
   TinyScript& script_;
   JacobianLayout layout_;
-  PhaseTimes times_;
+  Effort times_;
 };
 
 inline EngineFactory TinyFactory(TinyScript& script) {

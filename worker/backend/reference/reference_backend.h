@@ -35,6 +35,7 @@ class ReferenceBackend : public Backend {
   void Softmax(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes x, Lanes y) const override;
   void SoftmaxPullback(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes y, ConstLanes ct_y,
                        Lanes ct_x) const override;
+  HalfLoss RoundToHalf(HalfFormat format, int64_t lanes, int64_t n, Lanes x) const override;
   int64_t ConvScratchElements(const WindowGeometry& g) const override;
 };
 
