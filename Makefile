@@ -36,7 +36,7 @@ demo: build  ## the Jacobian of the seed network (14 GB) through a coordinator a
 	  --local 2 --out none --verify $(SEED)/expected.npz
 
 bench: build  ## the figures of README.md: ratios against a floor or a peer
-	cmake --build --preset $(PRESET) --parallel $(JOBS) --target bench
+	$(firstword $(wildcard build/parity-venv/bin/python) python3) bench/report.py $(BIN) tests/golden bench/results
 
 format: deps  ## format our C++
 	clang-format -i $(SOURCES)

@@ -7,26 +7,11 @@
 #include <thread>
 
 #include "bench/floors.h"
+#include "bench/run_engine.h"
 #include "common/process.h"
-#include "common/status.h"
-#include "tests/worker/engine/golden_case.h"
 
 namespace jacserve::bench {
 namespace {
-
-using worker::BackendKind;
-using worker::Engine;
-
-// Takes rows and drops them.
-class Discard : public worker::RowConsumer {
- public:
-  absl::Status OnSlab(const worker::Slab& slab) override {
-    bytes += static_cast<int64_t>(slab.bytes.size());
-    return absl::OkStatus();
-  }
-  absl::Status OnRowsDone(RowRange) override { return absl::OkStatus(); }
-  int64_t bytes = 0;
-};
 
 // Forward once per sample, then per row and term: pull back through every layer behind the first, and the weights'
 // rows.
@@ -36,41 +21,29 @@ constexpr double kForward = kConv1 + kConv2 + kConv3 + kDense0 + kDense1;
 constexpr double kGemmFlopsPerTerm = kConv1 + 2 * kConv2 + 2 * kConv3 + kDense0 + kDense1;
 constexpr double kFlops = 112 * kForward + 3136 * 2 * kGemmFlopsPerTerm;
 
-double RunEngine(const worker::GoldenCase& golden, int threads, RowRange rows, int64_t* bytes) {
-  auto engine = Engine::Create(golden.problem, {BackendKind::kCpu, int64_t{512} << 20, threads});
-  JACSERVE_CHECK(engine.ok());
-  Discard discard;
-  const double seconds = SecondsOf([&] {
-    const absl::Status status = (*engine)->ComputeRows(rows, discard, [] { return false; });
-    JACSERVE_CHECK(status.ok());
-  });
-  if (bytes != nullptr) *bytes = discard.bytes;
-  const worker::Effort times = (*engine)->effort();
-  std::fprintf(stderr, "  %d thread(s), %ld rows: %.2f s (in threads: linearize %.2f, pullback %.2f, rows %.2f)\n",
-               threads, rows.count, seconds, times.linearize, times.pullback, times.rows);
-  return seconds;
-}
-
 int Main(int threads) {
   constexpr RowRange kAll{0, 3136}, kFirst{0, 1568}, kSecond{1568, 1568};
   const worker::GoldenCase golden = worker::LoadGoldenCase("seed_full", /*with_expected=*/false);
   const double peak = GemmPeak(threads), fill = NonTemporalFill(threads);
-  int64_t bytes = 0;
-  double engine = 1e30;
-  for (int run = 0; run < 3; ++run) engine = std::min(engine, RunEngine(golden, threads, kAll, &bytes));
+  EngineRun engine{.seconds = 1e30};
+  for (int run = 0; run < 3; ++run) {
+    const EngineRun one_run = RunEngine(golden, threads, kAll);
+    if (one_run.seconds < engine.seconds) engine = one_run;
+  }
   double one = 1e30, both = 1e30;
   for (int run = 0; run < 3; ++run) {
-    one = std::min(one, RunEngine(golden, 1, kAll, nullptr));
+    one = std::min(one, RunEngine(golden, 1, kAll).seconds);
     both = std::min(both, SecondsOf([&] {
-                      std::jthread other([&] { RunEngine(golden, 1, kFirst, nullptr); });
-                      RunEngine(golden, 1, kSecond, nullptr);
+                      std::jthread other([&] { RunEngine(golden, 1, kFirst); });
+                      RunEngine(golden, 1, kSecond);
                     }));
   }
   std::printf(
       "{\"gemm_flops_per_second\": %.4g, \"fill_bytes_per_second\": %.4g, \"flops\": %.4g, \"bytes\": %ld, "
       "\"engine_seconds\": %.3f, \"floor_seconds\": %.3f, \"one_engine_seconds\": %.3f, "
-      "\"two_side_by_side_seconds\": %.3f}\n",
-      peak, fill, kFlops, bytes, engine, kFlops / peak + static_cast<double>(bytes) / fill, one, both);
+      "\"two_side_by_side_seconds\": %.3f, \"linearize\": %.3f, \"pullback\": %.3f, \"rows\": %.3f}\n",
+      peak, fill, kFlops, engine.bytes, engine.seconds, kFlops / peak + static_cast<double>(engine.bytes) / fill, one,
+      both, engine.effort.linearize, engine.effort.pullback, engine.effort.rows);
   return 0;
 }
 
