@@ -22,7 +22,8 @@ constexpr size_t kValuePieceBytes = size_t{1} << 20;
 
 double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-absl::Status Leaving() { return absl::UnavailableError("this worker is leaving; ask another"); }
+// As when it is busy: the work goes to another, and nobody is to blame.
+absl::Status Leaving() { return absl::FailedPreconditionError("this worker is leaving; ask another"); }
 
 class CountWhileAlive {
  public:

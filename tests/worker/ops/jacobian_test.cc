@@ -4,66 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <set>
 
-#include "tests/worker/engine/golden_case.h"
+#include "tests/worker/ops/compute_jacobian.h"
 #include "tests/worker/ops/op_cases.h"
 #include "worker/ops/op_table.h"
 
 namespace jacserve::worker {
 namespace {
-
-struct Jacobian {
-  JacobianLayout layout;
-  std::vector<double> value;
-  std::vector<std::vector<double>> blocks;
-};
-
-Jacobian Compute(JacobianProblem problem, BackendKind backend, DType precision,
-                 Direction direction = Direction::kByCost) {
-  problem.precision = precision;
-  auto engine = Engine::Create(std::move(problem), {backend, int64_t{64} << 20, 1, direction});
-  EXPECT_TRUE(engine.ok()) << engine.status();
-  if (!engine.ok()) return {};
-  Jacobian result{(*engine)->layout()};
-  result.value = ToDoubles(*(*engine)->Value(), precision);
-  Gather gather(result.layout, {0, result.layout.rows});
-  const absl::Status status = (*engine)->ComputeRows({0, result.layout.rows}, gather, [] { return false; });
-  EXPECT_TRUE(status.ok()) << status;
-  for (size_t b = 0; b < result.layout.blocks.size(); ++b) {
-    result.blocks.push_back(ToDoubles(gather.block(b), precision));
-  }
-  return result;
-}
-
-// The tensor with this name, as float64, to be moved a little.
-HostTensor* Tensor(JacobianProblem& problem, const std::string& name) {
-  for (auto& [key, tensor] : problem.second_inputs) {
-    if ("second." + key == name) return &tensor;
-  }
-  for (NamedTensors* tensors : {&problem.inputs, &problem.weights}) {
-    for (auto& [key, tensor] : *tensors) {
-      if (key == name) return &tensor;
-    }
-  }
-  return nullptr;
-}
-
-HostTensor Moved(const HostTensor& tensor, size_t element, double by) {
-  std::vector<double> numbers = ToDoubles(tensor);
-  numbers[element] += by;
-  auto bytes = std::make_shared<std::vector<std::byte>>(numbers.size() * sizeof(double));
-  std::memcpy(bytes->data(), numbers.data(), bytes->size());
-  return {DType::kFloat64, tensor.shape, std::move(bytes)};
-}
-
-std::vector<double> ValueOf(JacobianProblem problem) {
-  problem.precision = DType::kFloat64;
-  auto engine = Engine::Create(std::move(problem), {BackendKind::kReference, int64_t{64} << 20, 1});
-  EXPECT_TRUE(engine.ok()) << engine.status();
-  return ToDoubles(*(*engine)->Value(), DType::kFloat64);
-}
 
 class OpJacobian : public testing::TestWithParam<OpCase> {};
 
@@ -77,15 +25,11 @@ TEST_P(OpJacobian, EqualsCentralDifferences) {
     ASSERT_TRUE(block.connected) << block.name;
     const auto columns = static_cast<size_t>(Elements(block.shape));
     for (size_t column = 0; column < columns; ++column) {
-      JacobianProblem up = op.problem, down = op.problem;
-      HostTensor *above = Tensor(up, block.name), *below = Tensor(down, block.name);
-      *above = Moved(*above, column, kStep);
-      *below = Moved(*below, column, -kStep);
-      for (JacobianProblem* problem : {&up, &down}) {  // both batches of an input have one type
-        for (NamedTensors* batch : {&problem->inputs, &problem->second_inputs}) {
-          for (auto& [name, tensor] : *batch) tensor = IsFloat(tensor.dtype) ? Moved(tensor, 0, 0) : tensor;
-        }
-      }
+      std::vector<double> direction(columns, 0.0);
+      direction[column] = 1.0;
+      JacobianProblem up = Widened(op.problem), down = up;
+      *Tensor(up, block.name) = Moved(*Tensor(up, block.name), direction, kStep);
+      *Tensor(down, block.name) = Moved(*Tensor(down, block.name), direction, -kStep);
       const std::vector<double> high = ValueOf(std::move(up)), low = ValueOf(std::move(down));
       for (size_t row = 0; row < high.size(); ++row) {
         const double difference = (high[row] - low[row]) / (2 * kStep);
