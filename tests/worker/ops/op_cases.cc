@@ -4,7 +4,9 @@ namespace jacserve::worker {
 
 std::vector<OpCase> AllOpCases() {
   std::vector<OpCase> cases;
+  AddActivationCases(cases);
   AddElementwiseCases(cases);
+  AddReductionCases(cases);
   AddWindowCases(cases);
   AddMovementCases(cases);
   return cases;
