@@ -127,9 +127,10 @@ JACSERVE_MAKE_UNARY(ThresholdedRelu, {"alpha", 1.0f})
 #undef JACSERVE_MAKE_UNARY
 
 absl::StatusOr<std::unique_ptr<Op>> MakeGelu(const GraphNode& node, int) {
-  ASSIGN_OR_RETURN(const std::string approximate, StringAttribute(node, "approximate", "none"));
-  if (approximate == "none") return Make(UnaryFunction::kGelu, node);
-  if (approximate == "tanh") return Make(UnaryFunction::kGeluTanh, node);
+  const absl::StatusOr<std::string> approximate = StringAttribute(node, "approximate", "none");
+  if (!approximate.ok()) return approximate.status();
+  if (*approximate == "none") return Make(UnaryFunction::kGelu, node);
+  if (*approximate == "tanh") return Make(UnaryFunction::kGeluTanh, node);
   return absl::InvalidArgumentError("approximate is neither none nor tanh");
 }
 

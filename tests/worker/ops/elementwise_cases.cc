@@ -41,11 +41,11 @@ void AddBinary(std::vector<OpCase>& cases) {
     cases.push_back(OpCaseBuilder(name + "WidensX").X({1, 3}).W("b", {4, 1}).Node(op, {"x", "b"}, "y").Done());
     cases.push_back(OpCaseBuilder(name + "TwoInputs").X({2, 3}).Input("z", {2, 1}).Node(op, {"x", "z"}, "y").Done());
     cases.push_back(OpCaseBuilder(name + "Long")
-                        .X({3, 700})
-                        .W("b", {3, 1})
-                        .Node(op, {"x", "b"}, "h")
+                        .X({2, 530})
+                        .W("b", {2, 1})
                         .I("a", {1, 2})
-                        .Node("ReduceSum", {"h", "a"}, "y")
+                        .Node(op, {"x", "b"}, "h")
+                        .Node("ReduceMean", {"h", "a"}, "y")
                         .Done());
     if (name == "Max" || name == "Min") continue;  // a kink everywhere
     cases.push_back(OpCaseBuilder(name + "Self").X({4}).Node(op, {"x", "x"}, "y").Done());
@@ -100,7 +100,8 @@ void AddTruths(std::vector<OpCase>& cases) {
                         .Node("Greater", {"x", "z"}, "d")
                         .Node(op, {"c", "d"}, "e")
                         .Node("Not", {"e"}, "n")
-                        .Node("Where", {"n", "z", "x"}, "y")
+                        .Node("Where", {"n", "z", "x"}, "s")
+                        .Node("Mul", {"s", "b"}, "y")
                         .Done());
   }
   cases.push_back(OpCaseBuilder("WhereSharedCondition")

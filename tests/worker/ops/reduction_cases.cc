@@ -76,12 +76,15 @@ void AddPicks(std::vector<OpCase>& cases) {
   cases.push_back(OpCaseBuilder("TopKSmallestWithIndices")
                       .X({5})
                       .I("k", {3})
-                      .Node("TopK", {"x", "k"}, {"v", "i"}, {{"largest", int64_t{0}}})
+                      .Node("TopK", {"x", "k"}, std::vector<std::string>{"v", "i"}, {{"largest", int64_t{0}}})
                       .Node("CastLike", {"i", "v"}, "f")
                       .Node("Mul", {"v", "f"}, "y")
                       .Done());
-  cases.push_back(
-      OpCaseBuilder("TopKByAttribute").Opset(9).X({5}).Node("TopK", {"x"}, {"y", ""}, {{"k", int64_t{1}}}).Done());
+  cases.push_back(OpCaseBuilder("TopKByAttribute")
+                      .Opset(9)
+                      .X({5})
+                      .Node("TopK", {"x"}, std::vector<std::string>{"y", ""}, {{"k", int64_t{1}}})
+                      .Done());
   cases.push_back(OpCaseBuilder("ArgMaxLastWithoutAxis")
                       .X({2, 4})
                       .Node("Sign", {"x"}, "s")
