@@ -142,8 +142,9 @@ class Backend {
   // ct_x[arg[p]] += ct_y[p], ct_x otherwise zero.
   virtual void ScatterAdd(int64_t lanes, int64_t n_out, int64_t n_in, ConstLanes arg, ConstLanes ct_y,
                           Lanes ct_x) const = 0;
-  // y[p] = x[arg[p]], n numbers a lane.
-  virtual void GatherAt(int64_t lanes, int64_t n, ConstLanes arg, ConstLanes x, Lanes y) const = 0;
+
+  // y[p] = x[arg[p]], 0 where arg is negative: the transpose of ScatterAdd.
+  virtual void TakeAt(int64_t lanes, int64_t n_out, ConstLanes arg, ConstLanes x, Lanes y) const = 0;
 
   // values [outer, k, inner], their indices along the axis as numbers, and their offsets within the sample (int32).
   // Outputs without data are not wanted.

@@ -60,7 +60,7 @@ class ReduceExtreme : public ReduceLines {
   }
   void Push(const Line& line, ConstLanes tan_x, Lanes tan_y) const override {
     if (n_ == 0) return line.backend.Fill(1, Lines(), 0.0, tan_y);
-    line.backend.GatherAt(1, Lines(), {line.saved}, tan_x, tan_y);
+    line.backend.TakeAt(1, Lines(), {line.saved}, tan_x, tan_y);
   }
 
  private:

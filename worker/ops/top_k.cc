@@ -84,7 +84,7 @@ class TopK : public AxisOp {
     if (args.tan_x[0].data == nullptr) {
       args.backend.Fill(args.lanes, n, 0.0, tan_y[0]);
     } else {
-      args.backend.GatherAt(args.lanes, n, InInt32(args.saved, args), args.tan_x[0], tan_y[0]);
+      args.backend.TakeAt(args.lanes, n, InInt32(args.saved, args), args.tan_x[0], tan_y[0]);
     }
     if (tan_y.size() > 1 && tan_y[1].data != nullptr) args.backend.Fill(args.lanes, n, 0.0, tan_y[1]);
   }

@@ -36,7 +36,7 @@ class ReferenceBackend : public Backend {
   void MaxPool(const WindowGeometry& g, int64_t lanes, ConstLanes x, Lanes y, Lanes arg) const override;
   void ScatterAdd(int64_t lanes, int64_t n_out, int64_t n_in, ConstLanes arg, ConstLanes ct_y,
                   Lanes ct_x) const override;
-  void GatherAt(int64_t lanes, int64_t n, ConstLanes arg, ConstLanes x, Lanes y) const override;
+  void TakeAt(int64_t lanes, int64_t n_out, ConstLanes arg, ConstLanes x, Lanes y) const override;
   void TopK(const TopKShape& shape, int64_t lanes, ConstLanes x, Lanes values, Lanes indices, Lanes arg) const override;
   void Scan(bool product, bool exclusive, bool reverse, int64_t lanes, int64_t outer, int64_t n, int64_t inner,
             ConstLanes x, Lanes y) const override;

@@ -7,12 +7,12 @@
 namespace jacserve::worker {
 
 template <class T>
-void ReferenceBackend<T>::GatherAt(int64_t lanes, int64_t n, ConstLanes arg, ConstLanes x, Lanes y) const {
+void ReferenceBackend<T>::TakeAt(int64_t lanes, int64_t n_out, ConstLanes arg, ConstLanes x, Lanes y) const {
   for (int64_t lane = 0; lane < lanes; ++lane) {
-    const int32_t* from = arg.At<int32_t>(lane);
+    const int32_t* where = arg.At<int32_t>(lane);
     const T* in = x.At<T>(lane);
     T* out = y.At<T>(lane);
-    for (int64_t p = 0; p < n; ++p) out[p] = in[from[p]];
+    for (int64_t p = 0; p < n_out; ++p) out[p] = where[p] >= 0 ? in[where[p]] : T(0);
   }
 }
 
