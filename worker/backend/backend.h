@@ -66,6 +66,24 @@ struct GemmShape {  // C[m, n] = alpha * op(A)[m, k] op(B)[k, n] + beta * C, row
   double alpha = 1.0, beta = 0.0;
 };
 
+// The operands of an elementwise f(a, b) = y over a shape, each by its own strides (0 along a broadcast axis); y is C
+// order. What the derivative in use does not read may have no data.
+struct BinaryOperands {
+  ConstLanes a;
+  Shape a_strides;
+  ConstLanes b;
+  Shape b_strides;
+  ConstLanes y = {};
+};
+
+// The k first of the n numbers along the middle axis of [outer, n, inner], in descending order when `largest`, else
+// ascending. Of equal numbers the one at the lower index comes first, or with last_of_equal that at the higher.
+struct TopKShape {
+  int64_t outer = 1, n = 1, inner = 1, k = 1;
+  bool largest = true;
+  bool last_of_equal = false;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -84,6 +102,14 @@ class Backend {
   // out = a (f) b over `shape`, each operand by its own strides (0 along a broadcast axis); out is C order.
   virtual void Binary(BinaryFunction f, int64_t lanes, const Shape& shape, ConstLanes a, const Shape& a_strides,
                       ConstLanes b, const Shape& b_strides, Lanes out) const = 0;
+  // out[p . out_strides] = (or +=) v[p . v_strides] * df/da (side 0) or df/db (side 1) at p, for every p in shape. With
+  // accumulate, an out stride of 0 sums along that axis.
+  virtual void BinaryTerm(BinaryFunction f, int side, int64_t lanes, const Shape& shape, const BinaryOperands& at,
+                          ConstLanes v, const Shape& v_strides, Lanes out, const Shape& out_strides,
+                          bool accumulate) const = 0;
+  // out = c is not 0 ? a : b, by strides as for Binary.
+  virtual void Select(int64_t lanes, const Shape& shape, ConstLanes c, const Shape& c_strides, ConstLanes a,
+                      const Shape& a_strides, ConstLanes b, const Shape& b_strides, Lanes out) const = 0;
 
   // dst[p . dst_strides] = (or +=) scale * src[p . src_strides] for every p in shape. With accumulate, a dst stride of
   // 0 sums along that axis, in C order of p.
@@ -117,6 +143,18 @@ class Backend {
   // ct_x[arg[p]] += ct_y[p], ct_x otherwise zero.
   virtual void ScatterAdd(int64_t lanes, int64_t n_out, int64_t n_in, ConstLanes arg, ConstLanes ct_y,
                           Lanes ct_x) const = 0;
+
+  // y[p] = x[arg[p]], 0 where arg is negative: the transpose of ScatterAdd.
+  virtual void TakeAt(int64_t lanes, int64_t n_out, ConstLanes arg, ConstLanes x, Lanes y) const = 0;
+
+  // values [outer, k, inner], their indices along the axis as numbers, and their offsets within the sample (int32).
+  // Outputs without data are not wanted.
+  virtual void TopK(const TopKShape& shape, int64_t lanes, ConstLanes x, Lanes values, Lanes indices,
+                    Lanes arg) const = 0;
+  // Along the middle axis of [outer, n, inner]: y[i] = the sum or product of x[j] over j <= i, over j >= i when
+  // `reverse`; without j = i when `exclusive`.
+  virtual void Scan(bool product, bool exclusive, bool reverse, int64_t lanes, int64_t outer, int64_t n, int64_t inner,
+                    ConstLanes x, Lanes y) const = 0;
 
   // Over the middle axis of [outer, n, inner]: y = x - log sum exp x, or softmax.
   virtual void Softmax(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes x,

@@ -12,54 +12,107 @@
 namespace jacserve::worker {
 
 // X(OpType, first opset understood). All are understood up to kNewestOpset.
-#define JACSERVE_OPS(X) \
-  X(Abs, 6)             \
-  X(Add, 7)             \
-  X(Cast, 6)            \
-  X(Concat, 4)          \
-  X(Constant, 1)        \
-  X(Conv, 1)            \
-  X(Cos, 7)             \
-  X(Div, 7)             \
-  X(Dropout, 7)         \
-  X(Elu, 6)             \
-  X(Erf, 9)             \
-  X(Exp, 6)             \
-  X(Expand, 8)          \
-  X(Flatten, 1)         \
-  X(Gather, 1)          \
-  X(Gemm, 7)            \
-  X(Identity, 1)        \
-  X(LeakyRelu, 6)       \
-  X(Log, 6)             \
-  X(LogSoftmax, 1)      \
-  X(MatMul, 1)          \
-  X(MaxPool, 1)         \
-  X(Mul, 7)             \
-  X(Neg, 6)             \
-  X(Reciprocal, 6)      \
-  X(ReduceMean, 1)      \
-  X(ReduceSum, 1)       \
-  X(Relu, 6)            \
-  X(Reshape, 5)         \
-  X(Shape, 1)           \
-  X(Sigmoid, 6)         \
-  X(Sin, 7)             \
-  X(Slice, 1)           \
-  X(Softmax, 1)         \
-  X(Softplus, 1)        \
-  X(Softsign, 1)        \
-  X(Sqrt, 6)            \
-  X(Squeeze, 1)         \
-  X(Sub, 7)             \
-  X(Tanh, 6)            \
-  X(Transpose, 1)       \
-  X(Unsqueeze, 1)
+#define JACSERVE_OPS(X)  \
+  X(Abs, 6)              \
+  X(Acos, 7)             \
+  X(Acosh, 9)            \
+  X(Add, 7)              \
+  X(And, 7)              \
+  X(ArgMax, 1)           \
+  X(ArgMin, 1)           \
+  X(Asin, 7)             \
+  X(Asinh, 9)            \
+  X(Atan, 7)             \
+  X(Atanh, 9)            \
+  X(Cast, 6)             \
+  X(CastLike, 15)        \
+  X(Ceil, 6)             \
+  X(Clip, 6)             \
+  X(Concat, 4)           \
+  X(Constant, 1)         \
+  X(Conv, 1)             \
+  X(Cos, 7)              \
+  X(Cosh, 9)             \
+  X(CumSum, 11)          \
+  X(Div, 7)              \
+  X(Dropout, 7)          \
+  X(Elu, 6)              \
+  X(Equal, 7)            \
+  X(Erf, 9)              \
+  X(Exp, 6)              \
+  X(Expand, 8)           \
+  X(Flatten, 1)          \
+  X(Floor, 6)            \
+  X(Gather, 1)           \
+  X(Gelu, 20)            \
+  X(Gemm, 7)             \
+  X(Greater, 7)          \
+  X(GreaterOrEqual, 12)  \
+  X(Hardmax, 1)          \
+  X(HardSigmoid, 6)      \
+  X(HardSwish, 14)       \
+  X(Identity, 1)         \
+  X(IsInf, 10)           \
+  X(IsNaN, 9)            \
+  X(LeakyRelu, 6)        \
+  X(Less, 7)             \
+  X(LessOrEqual, 12)     \
+  X(Log, 6)              \
+  X(LogSoftmax, 1)       \
+  X(MatMul, 1)           \
+  X(Max, 6)              \
+  X(MaxPool, 1)          \
+  X(Min, 6)              \
+  X(Mod, 10)             \
+  X(Mul, 7)              \
+  X(Neg, 6)              \
+  X(Not, 1)              \
+  X(Or, 7)               \
+  X(Pow, 7)              \
+  X(PRelu, 6)            \
+  X(Reciprocal, 6)       \
+  X(ReduceL2, 1)         \
+  X(ReduceLogSumExp, 1)  \
+  X(ReduceMax, 1)        \
+  X(ReduceMean, 1)       \
+  X(ReduceMin, 1)        \
+  X(ReduceProd, 1)       \
+  X(ReduceSum, 1)        \
+  X(Relu, 6)             \
+  X(Reshape, 5)          \
+  X(Round, 11)           \
+  X(Selu, 6)             \
+  X(Shape, 1)            \
+  X(Shrink, 9)           \
+  X(Sigmoid, 6)          \
+  X(Sign, 9)             \
+  X(Sin, 7)              \
+  X(Sinh, 9)             \
+  X(Slice, 1)            \
+  X(Softmax, 1)          \
+  X(Softplus, 1)         \
+  X(Softsign, 1)         \
+  X(Sqrt, 6)             \
+  X(Squeeze, 1)          \
+  X(Sub, 7)              \
+  X(Tan, 7)              \
+  X(Tanh, 6)             \
+  X(ThresholdedRelu, 10) \
+  X(TopK, 1)             \
+  X(Transpose, 1)        \
+  X(Unsqueeze, 1)        \
+  X(Where, 9)            \
+  X(Xor, 7)
 
 // Those that are graphs of others (worker/ops/expansion.h). X(OpType, first opset understood).
 #define JACSERVE_EXPANSIONS(X) \
   X(Celu, 12)                  \
-  X(Mish, 18)
+  X(Mean, 6)                   \
+  X(Mish, 18)                  \
+  X(ReduceL1, 1)               \
+  X(ReduceLogSum, 1)           \
+  X(ReduceSumSquare, 1)        \
+  X(Sum, 6)
 
 constexpr int kNewestOpset = 23;
 

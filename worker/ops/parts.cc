@@ -35,9 +35,10 @@ class PartsOp : public Op {
     ASSIGN_OR_RETURN(const std::vector<Facts> out, InferShapes(in));
     std::vector<Shape> shapes;
     for (const Facts& facts : in.facts) shapes.push_back(facts.shape);
-    ASSIGN_OR_RETURN(const int64_t size_bytes, ByteCount(out[0].shape, out[0].dtype));
+    const DType dtype = in[0].constant->dtype;  // of known floats it is not that of Facts
+    ASSIGN_OR_RETURN(const int64_t size_bytes, ByteCount(out[0].shape, dtype));
     auto bytes = std::make_shared<std::vector<std::byte>>(size_bytes);
-    const int64_t element_bytes = SizeOf(out[0].dtype);
+    const int64_t element_bytes = SizeOf(dtype);
     for (const Part& part : Parts(in, shapes, out[0].shape)) {
       const std::byte* x = in[part.input].constant->bytes->data();
       const Shape steps = RowMajorStrides(part.shape);
@@ -51,7 +52,7 @@ class PartsOp : public Op {
         std::memcpy(bytes->data() + to * element_bytes, x + from * element_bytes, element_bytes);
       }
     }
-    return std::vector<HostTensor>{{out[0].dtype, out[0].shape, std::move(bytes)}};
+    return std::vector<HostTensor>{{dtype, out[0].shape, std::move(bytes)}};
   }
   bool PullbackReadsInput(int, int) const override { return false; }
 

@@ -1,96 +1,87 @@
-// ReduceSum and ReduceMean: y = scale * sum of x over axes; ct_x = scale * ct_y, repeated along them.
-#include <algorithm>
+// ReduceSum and ReduceMean: y = scale * sum of x over axes; ct_x = scale * ct_y, repeated along them. ReduceL1,
+// ReduceSumSquare and ReduceLogSum are sums of, or functions of, those.
 #include <numeric>
 
 #include "common/status.h"
 #include "worker/ops/attributes.h"
 #include "worker/ops/broadcast.h"
 #include "worker/ops/op_table.h"
+#include "worker/ops/reduce_axes.h"
 
 namespace jacserve::worker {
 namespace {
 
-class Reduce : public Op {
+double SumOf(const std::vector<double>& line) { return std::accumulate(line.begin(), line.end(), 0.0); }
+double MeanOf(const std::vector<double>& line) { return SumOf(line) / static_cast<double>(line.size()); }
+
+class Reduce : public ReduceOp {
  public:
-  Reduce(bool mean, std::optional<std::vector<int64_t>> axes, bool keep, bool noop)
-      : mean_(mean), axes_(std::move(axes)), keep_(keep), noop_(noop) {}
+  Reduce(bool mean, ReduceForm form) : ReduceOp(std::move(form), mean ? MeanOf : SumOf), mean_(mean) {}
 
-  absl::StatusOr<std::vector<Facts>> InferShapes(const InputFacts& in) const override {
-    if (!in.has(0)) return absl::InvalidArgumentError("needs an input");
-    ASSIGN_OR_RETURN(const std::vector<int64_t> axes, Axes(in));
-    Shape shape;
-    for (int64_t axis = 0; axis < static_cast<int64_t>(in[0].shape.size()); ++axis) {
-      const bool reduced = std::binary_search(axes.begin(), axes.end(), axis);
-      if (!reduced || keep_) shape.push_back(reduced ? 1 : in[0].shape[axis]);
-    }
-    return std::vector<Facts>{{in[0].dtype, std::move(shape)}};
-  }
-  absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in, const std::vector<Facts>&) const override {
-    ASSIGN_OR_RETURN(const std::vector<int64_t> axes, Axes(in));
-    const int64_t batch_axis = in[0].batch_axis;
-    if (batch_axis < 0) return std::vector<int>{-1};
-    if (std::binary_search(axes.begin(), axes.end(), batch_axis)) return MixesSamples("it sums over the samples");
-    const auto before = keep_ ? 0 : std::lower_bound(axes.begin(), axes.end(), batch_axis) - axes.begin();
-    return std::vector<int>{static_cast<int>(batch_axis - before)};
-  }
-  absl::Status Bind(const InputFacts& facts, const std::vector<Shape>& in, const std::vector<Shape>& out) override {
-    RETURN_IF_ERROR(Op::Bind(facts, in, out));
-    ASSIGN_OR_RETURN(const std::vector<int64_t> axes, Axes(facts));
-    kept_ = in[0];
-    double count = 1;
-    for (int64_t axis : axes) {
-      count *= static_cast<double>(in[0][axis]);
-      kept_[axis] = 1;
-    }
-    scale_ = mean_ ? 1.0 / count : 1.0;
-    return absl::OkStatus();
-  }
-  bool DifferentiableIn(int input) const override { return input == 0; }
   bool PullbackReadsInput(int, int) const override { return false; }
-
-  void Forward(const ForwardArgs& args) const override {
-    args.backend.Fill(args.lanes, Elements(out_[0]), 0.0, args.y[0]);
-    args.backend.CopyStrided(args.lanes, in_[0], args.x[0], RowMajorStrides(in_[0]), args.y[0],
-                             BroadcastStrides(kept_, in_[0]), true, scale_);
-  }
+  void Forward(const ForwardArgs& args) const override { SumInto(args, args.x[0], args.y[0]); }
   void Pullback(int, const PullbackArgs& args, Lanes ct_x) const override {
     args.backend.CopyStrided(args.lanes, in_[0], args.ct_y[0], BroadcastStrides(kept_, in_[0]), ct_x,
-                             RowMajorStrides(in_[0]), false, scale_);
+                             RowMajorStrides(in_[0]), false, Factor());
+  }
+  bool HasPushforward() const override { return true; }
+  void Pushforward(const PushforwardArgs& args, const std::vector<Lanes>& tan_y) const override {
+    SumInto(args, args.tan_x[0], tan_y[0]);
   }
 
  private:
-  absl::StatusOr<std::vector<int64_t>> Axes(const InputFacts& in) const {
-    std::vector<int64_t> axes = axes_.value_or(std::vector<int64_t>{});
-    if (in.has(1)) {
-      ASSIGN_OR_RETURN(axes, ConstantInts(in, 1, "the axes to reduce"));
-    }
-    if (axes.empty() && !noop_) {
-      axes.resize(in[0].shape.size());
-      std::iota(axes.begin(), axes.end(), 0);
-    }
-    return NormalAxes(std::move(axes), in[0].shape.size());
+  double Factor() const { return mean_ ? 1.0 / static_cast<double>(count_) : 1.0; }
+  template <class Args>
+  void SumInto(const Args& args, ConstLanes x, Lanes y) const {
+    args.backend.Fill(args.lanes, Elements(out_[0]), 0.0, y);
+    if (x.data == nullptr) return;
+    args.backend.CopyStrided(args.lanes, in_[0], x, RowMajorStrides(in_[0]), y, BroadcastStrides(kept_, in_[0]), true,
+                             Factor());
   }
-
   bool mean_;
-  std::optional<std::vector<int64_t>> axes_;
-  bool keep_, noop_;
-  Shape kept_;
-  double scale_ = 1.0;
 };
 
 absl::StatusOr<std::unique_ptr<Op>> Make(bool mean, const GraphNode& node) {
-  std::optional<std::vector<int64_t>> axes;
-  if (node.attributes.contains("axes")) {
-    ASSIGN_OR_RETURN(axes, IntsAttribute(node, "axes", {}));
+  ASSIGN_OR_RETURN(ReduceForm form, ReadReduceForm(node));
+  return std::make_unique<Reduce>(mean, std::move(form));
+}
+
+// The node's own axes and attributes, for a sum of `x` in place of its input. With no axes named and noop set, the
+// operators that are expanded return their input as it is.
+absl::StatusOr<bool> ReturnsInput(const Expansion& e) {
+  ASSIGN_OR_RETURN(const ReduceForm form, ReadReduceForm(e.node()));
+  const bool named = e.in().has(1) ? Elements(e.shape(1)) > 0 : form.axes.has_value() && !form.axes->empty();
+  return form.noop && !named;
+}
+std::string SumLike(Expansion& e, const std::string& x) {
+  Expansion::Attributes attributes = e.node().attributes;
+  std::string axes = e.x(1);
+  if (const auto it = attributes.find("axes"); it != attributes.end()) {
+    axes = e.Ints(std::get<std::vector<int64_t>>(it->second));
+    attributes.erase(it);
   }
-  ASSIGN_OR_RETURN(const int64_t keep, IntAttribute(node, "keepdims", 1));
-  ASSIGN_OR_RETURN(const int64_t noop, IntAttribute(node, "noop_with_empty_axes", 0));
-  return std::make_unique<Reduce>(mean, std::move(axes), keep != 0, noop != 0);
+  return e.Add("ReduceSum", axes.empty() ? Expansion::Names{x} : Expansion::Names{x, axes}, std::move(attributes));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Op>> MakeReduceMean(const GraphNode& node, int) { return Make(true, node); }
 absl::StatusOr<std::unique_ptr<Op>> MakeReduceSum(const GraphNode& node, int) { return Make(false, node); }
+
+absl::Status ExpandReduceL1(Expansion& e, int) {
+  ASSIGN_OR_RETURN(const bool same, ReturnsInput(e));
+  e.Output(0, same ? e.x(0) : SumLike(e, e.Add("Abs", {e.x(0)})));
+  return absl::OkStatus();
+}
+absl::Status ExpandReduceSumSquare(Expansion& e, int) {
+  ASSIGN_OR_RETURN(const bool same, ReturnsInput(e));
+  e.Output(0, same ? e.x(0) : SumLike(e, e.Add("Mul", {e.x(0), e.x(0)})));
+  return absl::OkStatus();
+}
+absl::Status ExpandReduceLogSum(Expansion& e, int) {
+  ASSIGN_OR_RETURN(const bool same, ReturnsInput(e));
+  e.Output(0, same ? e.x(0) : e.Add("Log", {SumLike(e, e.x(0))}));
+  return absl::OkStatus();
+}
 
 }  // namespace jacserve::worker

@@ -164,31 +164,6 @@ class Identity : public ShapeChange {
   absl::StatusOr<Shape> NewShape(const InputFacts& in) const override { return in[0].shape; }
 };
 
-// Cast between floats is the identity, since everything is computed in one precision; integers are folded.
-class Cast : public ShapeChange {
- public:
-  explicit Cast(DType to) : to_(to) {}
-  absl::StatusOr<Shape> NewShape(const InputFacts& in) const override { return in[0].shape; }
-  absl::StatusOr<std::vector<Facts>> InferShapes(const InputFacts& in) const override {
-    if (!in.has(0)) return absl::InvalidArgumentError("needs an input");
-    if (in[0].constant == nullptr && IsFloat(in[0].dtype) != IsFloat(to_)) {
-      return absl::UnimplementedError("a cast between integers and floats of numbers not known beforehand");
-    }
-    return std::vector<Facts>{{to_, in[0].shape}};
-  }
-  absl::StatusOr<std::optional<std::vector<HostTensor>>> Fold(const InputFacts& in) const override {
-    if (in[0].constant == nullptr) return std::nullopt;
-    const HostTensor& x = *in[0].constant;
-    if (IsFloat(x.dtype) || IsFloat(to_)) {
-      return absl::UnimplementedError("a cast between integers and floats of constants");
-    }
-    return std::vector<HostTensor>{IntTensor(to_, x.shape, IntsOf(x))};
-  }
-
- private:
-  DType to_;
-};
-
 absl::StatusOr<std::optional<std::vector<int64_t>>> AxesAttribute(const GraphNode& node) {
   if (!node.attributes.contains("axes")) return std::nullopt;
   ASSIGN_OR_RETURN(std::vector<int64_t> axes, IntsAttribute(node, "axes", {}));
@@ -219,23 +194,6 @@ absl::StatusOr<std::unique_ptr<Op>> MakeDropout(const GraphNode& node, int) {
     return absl::UnimplementedError("a Dropout whose mask is used");
   }
   return std::make_unique<Identity>();
-}
-absl::StatusOr<std::unique_ptr<Op>> MakeCast(const GraphNode& node, int) {
-  ASSIGN_OR_RETURN(const int64_t to, IntAttribute(node, "to", 0));
-  switch (to) {  // onnx.TensorProto.DataType
-    case 1:
-      return std::make_unique<Cast>(DType::kFloat32);
-    case 6:
-      return std::make_unique<Cast>(DType::kInt32);
-    case 7:
-      return std::make_unique<Cast>(DType::kInt64);
-    case 9:
-      return std::make_unique<Cast>(DType::kBool);
-    case 11:
-      return std::make_unique<Cast>(DType::kFloat64);
-    default:
-      return absl::UnimplementedError(absl::StrCat("a cast to ONNX type ", to));
-  }
 }
 
 }  // namespace jacserve::worker

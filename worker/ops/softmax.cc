@@ -1,5 +1,6 @@
 // Softmax: y = exp x / sum exp x; ct_x = y (ct_y - sum y ct_y). LogSoftmax: y = x - log sum exp x;
-// ct_x = ct_y - exp(y) sum ct_y. Over one axis from opset 13 on, over it and all that follow before.
+// ct_x = ct_y - exp(y) sum ct_y, tan_y = tan_x - sum exp(y) tan_x. The derivative of Softmax is symmetric. Over one
+// axis from opset 13 on, over it and all that follow before.
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
 #include "worker/ops/attributes.h"
@@ -35,12 +36,39 @@ class Softmax : public Op {
   }
   bool PullbackReadsInput(int, int) const override { return false; }
   bool PullbackReadsOutput(int) const override { return true; }
+  int64_t ScratchElements(const Backend&) const override { return outer_ * (n_ + 1) * inner_; }  // of Pushforward
 
   void Forward(const ForwardArgs& args) const override {
     args.backend.Softmax(log_, args.lanes, outer_, n_, inner_, args.x[0], args.y[0]);
   }
   void Pullback(int, const PullbackArgs& args, Lanes ct_x) const override {
     args.backend.SoftmaxPullback(log_, args.lanes, outer_, n_, inner_, args.y[0], args.ct_y[0], ct_x);
+  }
+
+  bool HasPushforward() const override { return true; }
+  void Pushforward(const PushforwardArgs& args, const std::vector<Lanes>& tan_y) const override {
+    const Backend& backend = args.backend;
+    const ConstLanes tan = args.tan_x[0];
+    if (tan.data == nullptr) {
+      backend.Fill(args.lanes, Elements(in_[0]), 0.0, tan_y[0]);
+      return;
+    }
+    if (!log_) {
+      backend.SoftmaxPullback(false, args.lanes, outer_, n_, inner_, args.y[0], tan, tan_y[0]);
+      return;
+    }
+    const Shape shape = {outer_, n_, inner_}, own = RowMajorStrides(shape), repeated = {inner_, 0, 1};
+    const int64_t n = Elements(shape), bytes = backend.element_bytes();
+    for (int64_t lane = 0; lane < args.lanes; ++lane) {
+      const Scratch::Frame frame(args.scratch);
+      const Lanes product{args.scratch.Take(n * bytes), 0}, sum{args.scratch.Take(outer_ * inner_ * bytes), 0};
+      const Lanes to{static_cast<std::byte*>(tan_y[0].data) + lane * tan_y[0].stride * bytes, 0};
+      backend.Unary(UnaryFunction::kExp, {}, 1, n, From(args.y[0], lane, backend), product);
+      backend.Binary(BinaryFunction::kMul, 1, shape, product, own, From(tan, lane, backend), own, product);
+      backend.Fill(1, outer_ * inner_, 0.0, sum);
+      backend.CopyStrided(1, shape, product, own, sum, repeated, true, 1.0);
+      backend.Binary(BinaryFunction::kSub, 1, shape, From(tan, lane, backend), own, sum, repeated, to);
+    }
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
+#include "worker/ops/folding.h"
 #include "worker/ops/op_table.h"
 #include "worker/program/check_bindings.h"
 
@@ -17,6 +18,14 @@ constexpr int64_t kProbeBatch = 1'000'003;
 absl::Status Annotate(const absl::Status& status, const GraphNode& node) {
   return absl::Status(status.code(),
                       absl::StrCat("node ", node.name, " (", node.op_type, "): ", std::string(status.message())));
+}
+
+// What Facts state of a constant. Few floats are known to operators, for the arithmetic of shapes; weights are not.
+std::shared_ptr<const HostTensor> KnownNow(const std::shared_ptr<const HostTensor>& constant) {
+  constexpr int64_t kMostFloats = 4096;
+  if (!IsFloat(constant->dtype)) return constant;
+  if (Elements(constant->shape) > kMostFloats) return nullptr;
+  return std::make_shared<const HostTensor>(FloatConstant(constant->shape, ConstantNumbers(*constant)));
 }
 
 class Compiler {
@@ -133,9 +142,9 @@ class Compiler {
       for (size_t k = 0; k < folded->size() && k < node.outputs.size(); ++k) {
         auto constant = std::make_shared<const HostTensor>(std::move((*folded)[k]));
         const bool is_float = IsFloat(constant->dtype);
-        const int value = AddValue(
-            node.outputs[k],
-            {is_float ? DType::kFloat32 : constant->dtype, constant->shape, -1, is_float ? nullptr : constant}, false);
+        const int value =
+            AddValue(node.outputs[k],
+                     {is_float ? DType::kFloat32 : constant->dtype, constant->shape, -1, KnownNow(constant)}, false);
         program_.values[value].constant = std::move(constant);
       }
       return absl::OkStatus();

@@ -5,7 +5,9 @@ namespace jacserve::worker {
 std::vector<OpCase> AllOpCases() {
   std::vector<OpCase> cases;
   AddCoupledCases(cases);
+  AddActivationCases(cases);
   AddElementwiseCases(cases);
+  AddReductionCases(cases);
   AddWindowCases(cases);
   AddMovementCases(cases);
   return cases;

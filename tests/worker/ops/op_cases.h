@@ -20,8 +20,10 @@ inline void PrintTo(const OpCase& op, std::ostream* out) { *out << op.name; }
 
 // One function a file: *_cases.cc.
 void AddCoupledCases(std::vector<OpCase>& cases);
+void AddActivationCases(std::vector<OpCase>& cases);
 void AddElementwiseCases(std::vector<OpCase>& cases);
 void AddMovementCases(std::vector<OpCase>& cases);
+void AddReductionCases(std::vector<OpCase>& cases);
 void AddWindowCases(std::vector<OpCase>& cases);
 
 std::vector<OpCase> AllOpCases();

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "worker/backend/cpu/broadcast.h"
+#include "worker/backend/cpu/elementwise.h"
 #include "worker/backend/cpu/kernels.h"
 #include "worker/backend/cpu/strided.h"
 #include "worker/backend/reference/reference_backend.h"
@@ -34,14 +36,74 @@ class CpuBackend : public ReferenceBackend<T> {
     openblas_set_num_threads(1);
   }
 
+  void Unary(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x, Lanes y) const override {
+    const bool one_stretch = x.index == nullptr && x.stride == n && y.stride == n;
+    const int64_t pieces = one_stretch ? std::min<int64_t>(lanes, 1) : lanes, size = one_stretch ? lanes * n : n;
+    for (int64_t lane = 0; lane < pieces; ++lane) {
+      if (!cpu::UnaryForward(f, static_cast<T>(params.alpha), static_cast<T>(params.beta), size, x.At<T>(lane),
+                             y.At<T>(lane))) {
+        ReferenceBackend<T>::Unary(f, params, lanes, n, x, y);
+        return;
+      }
+    }
+  }
   void UnaryPullback(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x, ConstLanes y,
                      ConstLanes ct_y, Lanes ct_x) const override {
-    if (f != UnaryFunction::kRelu) {
-      ReferenceBackend<T>::UnaryPullback(f, params, lanes, n, x, y, ct_y, ct_x);
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      const T* ct = ct_y.At<T>(lane);
+      if (f == UnaryFunction::kRelu) {
+        cpu::ReluPullback(n, y.At<T>(lane), ct, ct_x.At<T>(lane));
+      } else if (!cpu::UnaryTerm(f, static_cast<T>(params.alpha), static_cast<T>(params.beta), n,
+                                 x.data ? x.At<T>(lane) : ct, y.data ? y.At<T>(lane) : ct, ct, ct_x.At<T>(lane))) {
+        ReferenceBackend<T>::UnaryPullback(f, params, lanes, n, x, y, ct_y, ct_x);
+        return;
+      }
+    }
+  }
+
+  void Binary(BinaryFunction f, int64_t lanes, const Shape& shape, ConstLanes a, const Shape& a_strides, ConstLanes b,
+              const Shape& b_strides, Lanes out) const override {
+    cpu::BroadcastBinary<T>(f, lanes, shape, a, a_strides, b, b_strides, out);
+  }
+  void BinaryTerm(BinaryFunction f, int side, int64_t lanes, const Shape& shape, const BinaryOperands& at, ConstLanes v,
+                  const Shape& v_strides, Lanes out, const Shape& out_strides, bool accumulate) const override {
+    if (f == BinaryFunction::kAdd || f == BinaryFunction::kSub) {
+      const double sign = f == BinaryFunction::kSub && side == 1 ? -1.0 : 1.0;
+      CopyStrided(lanes, shape, v, v_strides, out, out_strides, accumulate, sign);
+    } else {
+      cpu::BroadcastTerm<T>(f, side, lanes, shape, at, v, v_strides, out, out_strides, accumulate);
+    }
+  }
+  void Select(int64_t lanes, const Shape& shape, ConstLanes c, const Shape& c_strides, ConstLanes a,
+              const Shape& a_strides, ConstLanes b, const Shape& b_strides, Lanes out) const override {
+    cpu::BroadcastSelect<T>(lanes, shape, c, c_strides, a, a_strides, b, b_strides, out);
+  }
+
+  void Softmax(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes x, Lanes y) const override {
+    if (inner != 1 || log || n == 0) {
+      ReferenceBackend<T>::Softmax(log, lanes, outer, n, inner, x, y);
       return;
     }
     for (int64_t lane = 0; lane < lanes; ++lane) {
-      cpu::ReluPullback(n, y.At<T>(lane), ct_y.At<T>(lane), ct_x.At<T>(lane));
+      for (int64_t line = 0; line < outer; ++line) {
+        const T* in = x.At<T>(lane) + line * n;
+        T* out = y.At<T>(lane) + line * n;
+        const T sum = cpu::ExpSum(n, cpu::Largest(n, in), in, out);
+        cpu::Scale(n, T(1) / sum, out, out);
+      }
+    }
+  }
+  void SoftmaxPullback(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes y, ConstLanes ct_y,
+                       Lanes ct_x) const override {
+    if (inner != 1 || log) {
+      ReferenceBackend<T>::SoftmaxPullback(log, lanes, outer, n, inner, y, ct_y, ct_x);
+      return;
+    }
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      for (int64_t line = 0; line < outer; ++line) {
+        const T *out = y.At<T>(lane) + line * n, *ct = ct_y.At<T>(lane) + line * n;
+        cpu::ScaledDifference(n, out, cpu::Dot(n, out, ct), ct, ct_x.At<T>(lane) + line * n);
+      }
     }
   }
 

@@ -1,104 +1,12 @@
-// Plain loops for elementwise maps, strided copies, products and softmax.
+// Plain loops for strided copies, products and softmax.
 #include "worker/backend/reference/reference_backend.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "worker/backend/reference/for_each_point.h"
+
 namespace jacserve::worker {
-namespace {
-
-// Calls visit(offset of a, offset of b, ...) for every point of `shape` in C order.
-template <size_t N, class Visit>
-void ForEachPoint(const Shape& shape, const std::array<const Shape*, N>& strides, Visit visit) {
-  for (int64_t size : shape) {
-    if (size == 0) return;
-  }
-  Shape point(shape.size(), 0);
-  std::array<int64_t, N> offset{};
-  while (true) {
-    visit(offset);
-    size_t axis = shape.size();
-    while (axis > 0) {
-      --axis;
-      ++point[axis];
-      for (size_t v = 0; v < N; ++v) offset[v] += (*strides[v])[axis];
-      if (point[axis] < shape[axis]) break;
-      for (size_t v = 0; v < N; ++v) offset[v] -= (*strides[v])[axis] * shape[axis];
-      point[axis] = 0;
-      if (axis == 0) return;
-    }
-    if (shape.empty()) return;
-  }
-}
-
-}  // namespace
-
-template <class T>
-void ReferenceBackend<T>::Unary(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x,
-                                Lanes y) const {
-  const T alpha = static_cast<T>(params.alpha), beta = static_cast<T>(params.beta);
-  for (int64_t lane = 0; lane < lanes; ++lane) {
-    const T* in = x.At<T>(lane);
-    T* out = y.At<T>(lane);
-    switch (f) {
-#define X(Name, reads, formula, derivative)                                         \
-  case UnaryFunction::k##Name:                                                      \
-    for (int64_t p = 0; p < n; ++p) out[p] = Unary##Name<T>::F(in[p], alpha, beta); \
-    break;
-      JACSERVE_UNARY(X)
-#undef X
-    }
-  }
-}
-
-template <class T>
-void ReferenceBackend<T>::UnaryPullback(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x,
-                                        ConstLanes y, ConstLanes ct_y, Lanes ct_x) const {
-  const T alpha = static_cast<T>(params.alpha), beta = static_cast<T>(params.beta);
-  for (int64_t lane = 0; lane < lanes; ++lane) {
-    const T* ct_out = ct_y.At<T>(lane);
-    const T* in = x.data ? x.At<T>(lane) : ct_out;  // what the derivative does not read is not kept
-    const T* out = y.data ? y.At<T>(lane) : ct_out;
-    T* ct_in = ct_x.At<T>(lane);
-    switch (f) {
-#define X(Name, reads, formula, derivative)                                                               \
-  case UnaryFunction::k##Name:                                                                            \
-    for (int64_t p = 0; p < n; ++p) ct_in[p] = ct_out[p] * Unary##Name<T>::D(in[p], out[p], alpha, beta); \
-    break;
-      JACSERVE_UNARY(X)
-#undef X
-    }
-  }
-}
-
-template <class T>
-void ReferenceBackend<T>::Binary(BinaryFunction f, int64_t lanes, const Shape& shape, ConstLanes a,
-                                 const Shape& a_strides, ConstLanes b, const Shape& b_strides, Lanes out) const {
-  const Shape out_strides = RowMajorStrides(shape);
-  for (int64_t lane = 0; lane < lanes; ++lane) {
-    const T* pa = a.At<T>(lane);
-    const T* pb = b.At<T>(lane);
-    T* po = out.At<T>(lane);
-    const auto map = [&](auto op) {
-      ForEachPoint<3>(shape, {&a_strides, &b_strides, &out_strides},
-                      [&](const std::array<int64_t, 3>& o) { po[o[2]] = op(pa[o[0]], pb[o[1]]); });
-    };
-    switch (f) {
-      case BinaryFunction::kAdd:
-        map([](T u, T v) { return u + v; });
-        break;
-      case BinaryFunction::kSub:
-        map([](T u, T v) { return u - v; });
-        break;
-      case BinaryFunction::kMul:
-        map([](T u, T v) { return u * v; });
-        break;
-      case BinaryFunction::kDiv:
-        map([](T u, T v) { return u / v; });
-        break;
-    }
-  }
-}
 
 template <class T>
 void ReferenceBackend<T>::CopyStrided(int64_t lanes, const Shape& shape, ConstLanes src, const Shape& src_strides,

@@ -16,6 +16,10 @@ class ReferenceBackend : public Backend {
                      ConstLanes ct_y, Lanes ct_x) const override;
   void Binary(BinaryFunction f, int64_t lanes, const Shape& shape, ConstLanes a, const Shape& a_strides, ConstLanes b,
               const Shape& b_strides, Lanes out) const override;
+  void BinaryTerm(BinaryFunction f, int side, int64_t lanes, const Shape& shape, const BinaryOperands& at, ConstLanes v,
+                  const Shape& v_strides, Lanes out, const Shape& out_strides, bool accumulate) const override;
+  void Select(int64_t lanes, const Shape& shape, ConstLanes c, const Shape& c_strides, ConstLanes a,
+              const Shape& a_strides, ConstLanes b, const Shape& b_strides, Lanes out) const override;
   void CopyStrided(int64_t lanes, const Shape& shape, ConstLanes src, const Shape& src_strides, Lanes dst,
                    const Shape& dst_strides, bool accumulate, double scale) const override;
   void Fill(int64_t lanes, int64_t n, double value, Lanes x) const override;
@@ -32,6 +36,10 @@ class ReferenceBackend : public Backend {
   void MaxPool(const WindowGeometry& g, int64_t lanes, ConstLanes x, Lanes y, Lanes arg) const override;
   void ScatterAdd(int64_t lanes, int64_t n_out, int64_t n_in, ConstLanes arg, ConstLanes ct_y,
                   Lanes ct_x) const override;
+  void TakeAt(int64_t lanes, int64_t n_out, ConstLanes arg, ConstLanes x, Lanes y) const override;
+  void TopK(const TopKShape& shape, int64_t lanes, ConstLanes x, Lanes values, Lanes indices, Lanes arg) const override;
+  void Scan(bool product, bool exclusive, bool reverse, int64_t lanes, int64_t outer, int64_t n, int64_t inner,
+            ConstLanes x, Lanes y) const override;
   void Softmax(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes x, Lanes y) const override;
   void SoftmaxPullback(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes y, ConstLanes ct_y,
                        Lanes ct_x) const override;
