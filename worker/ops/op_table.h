@@ -12,54 +12,77 @@
 namespace jacserve::worker {
 
 // X(OpType, first opset understood). All are understood up to kNewestOpset.
-#define JACSERVE_OPS(X) \
-  X(Abs, 6)             \
-  X(Add, 7)             \
-  X(Cast, 6)            \
-  X(Concat, 4)          \
-  X(Constant, 1)        \
-  X(Conv, 1)            \
-  X(Cos, 7)             \
-  X(Div, 7)             \
-  X(Dropout, 7)         \
-  X(Elu, 6)             \
-  X(Erf, 9)             \
-  X(Exp, 6)             \
-  X(Expand, 8)          \
-  X(Flatten, 1)         \
-  X(Gather, 1)          \
-  X(Gemm, 7)            \
-  X(Identity, 1)        \
-  X(LeakyRelu, 6)       \
-  X(Log, 6)             \
-  X(LogSoftmax, 1)      \
-  X(MatMul, 1)          \
-  X(MaxPool, 1)         \
-  X(Mul, 7)             \
-  X(Neg, 6)             \
-  X(Reciprocal, 6)      \
-  X(ReduceMean, 1)      \
-  X(ReduceSum, 1)       \
-  X(Relu, 6)            \
-  X(Reshape, 5)         \
-  X(Shape, 1)           \
-  X(Sigmoid, 6)         \
-  X(Sin, 7)             \
-  X(Slice, 1)           \
-  X(Softmax, 1)         \
-  X(Softplus, 1)        \
-  X(Softsign, 1)        \
-  X(Sqrt, 6)            \
-  X(Squeeze, 1)         \
-  X(Sub, 7)             \
-  X(Tanh, 6)            \
-  X(Transpose, 1)       \
+#define JACSERVE_OPS(X)  \
+  X(Abs, 6)              \
+  X(Add, 7)              \
+  X(Cast, 6)             \
+  X(Concat, 4)           \
+  X(Constant, 1)         \
+  X(ConstantOfShape, 9)  \
+  X(Conv, 1)             \
+  X(Cos, 7)              \
+  X(Div, 7)              \
+  X(Elu, 6)              \
+  X(Erf, 9)              \
+  X(Exp, 6)              \
+  X(Expand, 8)           \
+  X(EyeLike, 9)          \
+  X(Flatten, 1)          \
+  X(Gather, 1)           \
+  X(GatherElements, 11)  \
+  X(GatherND, 11)        \
+  X(Gemm, 7)             \
+  X(Identity, 1)         \
+  X(LeakyRelu, 6)        \
+  X(Log, 6)              \
+  X(LogSoftmax, 1)       \
+  X(MatMul, 1)           \
+  X(MaxPool, 1)          \
+  X(Mul, 7)              \
+  X(Neg, 6)              \
+  X(NonZero, 9)          \
+  X(OneHot, 9)           \
+  X(Pad, 2)              \
+  X(Range, 11)           \
+  X(Reciprocal, 6)       \
+  X(ReduceMean, 1)       \
+  X(ReduceSum, 1)        \
+  X(Relu, 6)             \
+  X(Reshape, 5)          \
+  X(ReverseSequence, 10) \
+  X(Scatter, 9)          \
+  X(ScatterElements, 11) \
+  X(ScatterND, 11)       \
+  X(Shape, 1)            \
+  X(Sigmoid, 6)          \
+  X(Sin, 7)              \
+  X(Size, 1)             \
+  X(Slice, 1)            \
+  X(Softmax, 1)          \
+  X(Softplus, 1)         \
+  X(Softsign, 1)         \
+  X(Split, 1)            \
+  X(Sqrt, 6)             \
+  X(Squeeze, 1)          \
+  X(Sub, 7)              \
+  X(Tanh, 6)             \
+  X(Transpose, 1)        \
+  X(Trilu, 14)           \
   X(Unsqueeze, 1)
 
 // Those that are graphs of others (worker/ops/expansion.h). X(OpType, first opset understood).
 #define JACSERVE_EXPANSIONS(X) \
+  X(Attention, 23)             \
   X(Celu, 12)                  \
-  X(Mish, 18)
+  X(Compress, 9)               \
+  X(Dropout, 1)                \
+  X(Einsum, 12)                \
+  X(GRU, 7)                    \
+  X(LSTM, 7)                   \
+  X(Mish, 18)                  \
+  X(RNN, 7)                    \
+  X(RotaryEmbedding, 23)       \
+  X(Tile, 6)
 
 constexpr int kNewestOpset = 23;
 
@@ -87,5 +110,8 @@ std::span<const OpEntry> OpTable();
 
 // nullptr: no rules for this operator at this opset, or from another domain than ai.onnx.
 const OpEntry* FindOp(std::string_view domain, std::string_view op_type, int64_t opset);
+
+// Unimplemented: an expansion needs an operator that has no rules.
+absl::Status NeedRules(const std::string& op_type);
 
 }  // namespace jacserve::worker

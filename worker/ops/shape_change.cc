@@ -158,7 +158,6 @@ class Unsqueeze : public ShapeChange {
   std::optional<std::vector<int64_t>> axes_;
 };
 
-// Identity, and Dropout as it is outside training.
 class Identity : public ShapeChange {
  public:
   absl::StatusOr<Shape> NewShape(const InputFacts& in) const override { return in[0].shape; }
@@ -214,12 +213,6 @@ absl::StatusOr<std::unique_ptr<Op>> MakeUnsqueeze(const GraphNode& node, int) {
   return std::make_unique<Unsqueeze>(std::move(axes));
 }
 absl::StatusOr<std::unique_ptr<Op>> MakeIdentity(const GraphNode&, int) { return std::make_unique<Identity>(); }
-absl::StatusOr<std::unique_ptr<Op>> MakeDropout(const GraphNode& node, int) {
-  if (node.outputs.size() > 1 && !node.outputs[1].empty()) {
-    return absl::UnimplementedError("a Dropout whose mask is used");
-  }
-  return std::make_unique<Identity>();
-}
 absl::StatusOr<std::unique_ptr<Op>> MakeCast(const GraphNode& node, int) {
   ASSIGN_OR_RETURN(const int64_t to, IntAttribute(node, "to", 0));
   switch (to) {  // onnx.TensorProto.DataType

@@ -7,6 +7,8 @@ std::vector<OpCase> AllOpCases() {
   AddElementwiseCases(cases);
   AddWindowCases(cases);
   AddMovementCases(cases);
+  AddProductCases(cases);
+  AddRecurrentCases(cases);
   return cases;
 }
 
