@@ -155,6 +155,13 @@ class Backend {
   // `reverse`; without j = i when `exclusive`.
   virtual void Scan(bool product, bool exclusive, bool reverse, int64_t lanes, int64_t outer, int64_t n, int64_t inner,
                     ConstLanes x, Lanes y) const = 0;
+  // y[p, j] = x[at(p) + j] for j in the block, or `outside` where p names no place. Indices are numbers of this type.
+  virtual void TakeIndexed(const IndexGeometry& g, int64_t lanes, ConstLanes x, ConstLanes index, double outside,
+                           Lanes y) const = 0;
+  // x[at(p) + j] = (or +=) values[p, j], in C order of p. When any p names no place, the first `poison` elements of x
+  // become NaN.
+  virtual void PutIndexed(const IndexGeometry& g, int64_t lanes, ConstLanes index, ConstLanes values, bool accumulate,
+                          int64_t poison, Lanes x) const = 0;
 
   // Over the middle axis of [outer, n, inner]: y = x - log sum exp x, or softmax.
   virtual void Softmax(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes x,

@@ -1,9 +1,12 @@
-// Windows that slide over a sample: the sizes of a convolution or pooling, up to three spatial axes.
+// Windows that slide over a sample: the sizes of a convolution or pooling, up to three spatial axes. And places that
+// indices name.
 // Notation: i, o input and output channels, g groups, n input size, l output size, k kernel, per spatial axis.
 #pragma once
 
 #include <array>
 #include <cstdint>
+
+#include "common/shape.h"
 
 namespace jacserve::worker {
 
@@ -28,6 +31,16 @@ struct WindowGeometry {
   int64_t L() const { return Volume(out); }                            // output positions
   int64_t K() const { return in_channels / groups * Volume(kernel); }  // patch length of one group
   int64_t PatchSize() const { return groups * K() * L(); }
+};
+
+// Places in a value that indices name. Point p of `points` (C order) names the block of elements that begins at
+// at(p) = p . base_strides + sum over k of i_k strides_k, where i_k = index[p . index_strides + k component_stride] and
+// a negative i_k counts from the end. An index outside [-sizes_k, sizes_k) names no place.
+struct IndexGeometry {
+  Shape points, base_strides, index_strides;
+  Shape sizes, strides;  // of the axes that are indexed
+  int64_t component_stride = 1;
+  int64_t block = 1;
 };
 
 }  // namespace jacserve::worker

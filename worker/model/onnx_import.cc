@@ -1,6 +1,5 @@
 #include "worker/model/onnx_import.h"
 
-#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -8,6 +7,7 @@
 #include "common/status.h"
 #include "onnx/onnx_pb.h"
 #include "worker/model/graph_order.h"
+#include "worker/model/onnx_functions.h"
 #include "worker/model/onnx_node.h"
 #include "worker/model/onnx_parse.h"
 #include "worker/model/onnx_tensor.h"
@@ -60,19 +60,16 @@ absl::StatusOr<GraphValue> ReadValue(const char* kind, const onnx::ValueInfoProt
 }
 
 absl::Status ReadNodes(onnx::ModelProto& model, const ImportLimits& limits, Graph& graph) {
-  std::set<std::pair<std::string, std::string>> functions;
-  for (const onnx::FunctionProto& function : model.functions()) {
-    functions.emplace(CanonicalDomain(function.domain()), function.name());
-  }
+  FunctionInliner functions(model, limits);
+  RETURN_IF_ERROR(functions.Read());
   int index = 0;
   for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) {
-    ASSIGN_OR_RETURN(GraphNode read, ReadNode(index++, node, limits));
-    if (functions.contains({read.domain, read.op_type})) {
-      return absl::UnimplementedError(
-          absl::StrCat("the graph: node '", read.name, "' calls the function '", read.op_type,
-                       "' that the file defines; export the model with its functions inlined"));
+    ASSIGN_OR_RETURN(ReadNodeResult read, ReadNode(index++, node, limits));
+    if (!read.references.empty()) {
+      return Invalid("node '", read.node.name, "' refers to the attribute '", read.references.begin()->second,
+                     "' of a function, but is in none");
     }
-    graph.nodes.push_back(std::move(read));
+    RETURN_IF_ERROR(functions.Append(std::move(read), graph.nodes));
   }
   return absl::OkStatus();
 }

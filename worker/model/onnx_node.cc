@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
+#include "worker/model/onnx_parse.h"
 #include "worker/model/onnx_tensor.h"
 #include "worker/model/onnx_text.h"
 
@@ -12,9 +13,15 @@ namespace {
 
 using onnx::AttributeProto;
 
+constexpr int kNodeOverload = 8;  // a field that this build's ONNX classes are too old to know
+
 // "node 'conv1' (Conv), attribute 'pads'"
 std::string Describe(const GraphNode& node, const AttributeProto& attribute) {
   return absl::StrCat("node '", node.name, "' (", node.op_type, "), attribute '", attribute.name(), "'");
+}
+
+absl::Status Twice(const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat("the graph: ", what, " is given twice"));
 }
 
 absl::Status CheckCount(const std::string& what, int64_t count, const ImportLimits& limits) {
@@ -34,6 +41,17 @@ absl::StatusOr<AttributeValue> ReadStrings(const std::string& what, const Attrib
   for (const std::string& text : attribute.strings()) RETURN_IF_ERROR(CheckText(what, text, limits.attribute_elements));
   return ReadList<std::string>(what, attribute.strings(), limits);
 }
+
+absl::Status CopyNames(const std::string& what, const google::protobuf::RepeatedPtrField<std::string>& from,
+                       const ImportLimits& limits, std::vector<std::string>& to) {
+  for (const std::string& name : from) {
+    RETURN_IF_ERROR(CheckText(what, name, limits.name_bytes));
+    to.push_back(name);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<AttributeValue> ReadAttribute(const std::string& what, AttributeProto& attribute,
                                              const ImportLimits& limits) {
@@ -75,20 +93,9 @@ absl::StatusOr<AttributeValue> ReadAttribute(const std::string& what, AttributeP
   return absl::InvalidArgumentError(absl::StrCat("the graph: ", what, " states no type that is known"));
 }
 
-absl::Status CopyNames(const std::string& what, const google::protobuf::RepeatedPtrField<std::string>& from,
-                       const ImportLimits& limits, std::vector<std::string>& to) {
-  for (const std::string& name : from) {
-    RETURN_IF_ERROR(CheckText(what, name, limits.name_bytes));
-    to.push_back(name);
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 std::string CanonicalDomain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
-absl::StatusOr<GraphNode> ReadNode(int index, onnx::NodeProto& node, const ImportLimits& limits) {
+absl::StatusOr<ReadNodeResult> ReadNode(int index, onnx::NodeProto& node, const ImportLimits& limits) {
   const std::string place = absl::StrCat(" of node ", index);
   RETURN_IF_ERROR(CheckText("the name" + place, node.name(), limits.name_bytes));
   RETURN_IF_ERROR(CheckText("the operator" + place, node.op_type(), limits.name_bytes));
@@ -96,7 +103,9 @@ absl::StatusOr<GraphNode> ReadNode(int index, onnx::NodeProto& node, const Impor
   if (node.op_type().empty()) {
     return absl::InvalidArgumentError(absl::StrCat("the graph: node ", index, " names no operator"));
   }
-  GraphNode result;
+  ReadNodeResult read;
+  read.overload = UnknownText(node, kNodeOverload);
+  GraphNode& result = read.node;
   result.name = node.name().empty() ? absl::StrCat(node.op_type(), "_", index) : node.name();
   result.op_type = node.op_type();
   result.domain = CanonicalDomain(node.domain());
@@ -105,12 +114,15 @@ absl::StatusOr<GraphNode> ReadNode(int index, onnx::NodeProto& node, const Impor
   for (AttributeProto& attribute : *node.mutable_attribute()) {
     RETURN_IF_ERROR(CheckText("the name of an attribute" + place, attribute.name(), limits.name_bytes));
     const std::string what = Describe(result, attribute);
-    ASSIGN_OR_RETURN(AttributeValue value, ReadAttribute(what, attribute, limits));
-    if (!result.attributes.emplace(attribute.name(), std::move(value)).second) {
-      return absl::InvalidArgumentError(absl::StrCat("the graph: ", what, " is given twice"));
+    if (!attribute.ref_attr_name().empty()) {
+      RETURN_IF_ERROR(CheckText(what, attribute.ref_attr_name(), limits.name_bytes));
+      if (!read.references.emplace(attribute.name(), attribute.ref_attr_name()).second) return Twice(what);
+      continue;
     }
+    ASSIGN_OR_RETURN(AttributeValue value, ReadAttribute(what, attribute, limits));
+    if (!result.attributes.emplace(attribute.name(), std::move(value)).second) return Twice(what);
   }
-  return result;
+  return read;
 }
 
 }  // namespace jacserve::worker

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/unknown_field_set.h"
 #include "google/protobuf/wire_format_lite.h"
 
 namespace jacserve::worker {
@@ -60,6 +62,35 @@ class FieldCounter {
 };
 
 }  // namespace
+
+absl::Status ParseMessage(const std::string& bytes, const ImportLimits& limits, google::protobuf::Message& message) {
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  const int size = static_cast<int>(bytes.size());
+  CodedInputStream counted(data, size);
+  const CodedInputStream::Limit whole = counted.PushLimit(size);
+  RETURN_IF_ERROR(FieldCounter(limits).Count(counted, *message.GetDescriptor(), /*depth=*/1));
+  counted.PopLimit(whole);
+  CodedInputStream input(data, size);
+  input.SetRecursionLimit(limits.protobuf_depth);
+  return message.ParseFromCodedStream(&input) && input.ConsumedEntireMessage() ? absl::OkStatus() : NotOnnx();
+}
+
+std::vector<std::string> UnknownTexts(const google::protobuf::Message& message, int field) {
+  std::vector<std::string> texts;
+  const google::protobuf::UnknownFieldSet& unknown = message.GetReflection()->GetUnknownFields(message);
+  for (int k = 0; k < unknown.field_count(); ++k) {
+    const google::protobuf::UnknownField& one = unknown.field(k);
+    if (one.number() == field && one.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED) {
+      texts.push_back(one.length_delimited());
+    }
+  }
+  return texts;
+}
+
+std::string UnknownText(const google::protobuf::Message& message, int field) {
+  std::vector<std::string> texts = UnknownTexts(message, field);
+  return texts.empty() ? "" : std::move(texts.back());
+}
 
 absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ParseOnnx(std::span<const std::byte> file,
                                                             const ImportLimits& limits) {

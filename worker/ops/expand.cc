@@ -16,28 +16,53 @@ class Expand : public Op {
     ASSIGN_OR_RETURN(Shape shape, BroadcastShape(in[0].shape, target));
     return std::vector<Facts>{{in[0].dtype, std::move(shape)}};
   }
-  // A shared value that is expanded to the size of the batch repeats for every sample: the batch axis begins here.
   absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in, const std::vector<Facts>& out) const override {
-    const Shape& shape = out[0].shape;
-    const int shift = static_cast<int>(shape.size() - in[0].shape.size());
-    if (in[0].batch_axis >= 0) return std::vector<int>{in[0].batch_axis + shift};
-    for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
-      const bool repeats = axis < shift || in[0].shape[axis - shift] == 1;
-      if (repeats && shape[axis] == in.batch && in.batch > 1) return std::vector<int>{axis};
+    if (in[0].batch_axis < 0) return std::vector<int>{NewBatchAxis(in, out[0].shape)};
+    return std::vector<int>{in[0].batch_axis + static_cast<int>(out[0].shape.size() - in[0].shape.size())};
+  }
+  absl::StatusOr<std::optional<std::vector<HostTensor>>> Fold(const InputFacts& in) const override {
+    if (in[0].constant == nullptr) return std::nullopt;
+    ASSIGN_OR_RETURN(const std::vector<Facts> out, InferShapes(in));
+    if (NewBatchAxis(in, out[0].shape) >= 0) return std::nullopt;
+    const std::vector<int64_t> x = IntsOf(*in[0].constant);
+    const Shape from = BroadcastStrides(in[0].shape, out[0].shape), steps = RowMajorStrides(out[0].shape);
+    std::vector<int64_t> y(Elements(out[0].shape));
+    for (size_t p = 0; p < y.size(); ++p) {
+      int64_t at = 0, rest = static_cast<int64_t>(p);
+      for (size_t axis = 0; axis < steps.size(); ++axis) {
+        at += rest / steps[axis] * from[axis];
+        rest %= steps[axis];
+      }
+      y[p] = x[at];
     }
-    return std::vector<int>{-1};
+    return std::vector<HostTensor>{IntTensor(out[0].dtype, out[0].shape, y)};
   }
   bool DifferentiableIn(int input) const override { return input == 0; }
   bool PullbackReadsInput(int, int) const override { return false; }
+  bool HasPushforward() const override { return true; }
 
-  void Forward(const ForwardArgs& args) const override {
-    args.backend.CopyStrided(args.lanes, out_[0], args.x[0], BroadcastStrides(in_[0], out_[0]), args.y[0],
-                             RowMajorStrides(out_[0]), false, 1.0);
+  void Forward(const ForwardArgs& args) const override { Repeat(args.lanes, args.x[0], args.y[0], args.backend); }
+  void Pushforward(const PushforwardArgs& args, const std::vector<Lanes>& tan_y) const override {
+    Repeat(args.lanes, args.tan_x[0], tan_y[0], args.backend);
   }
   void Pullback(int, const PullbackArgs& args, Lanes ct_x) const override {
     args.backend.Fill(args.lanes, Elements(in_[0]), 0.0, ct_x);
     args.backend.CopyStrided(args.lanes, out_[0], args.ct_y[0], RowMajorStrides(out_[0]), ct_x,
                              BroadcastStrides(in_[0], out_[0]), true, 1.0);
+  }
+
+ private:
+  // A shared value that is expanded to the size of the batch repeats for every sample: the batch axis begins here.
+  static int NewBatchAxis(const InputFacts& in, const Shape& shape) {
+    const size_t shift = shape.size() - in[0].shape.size();
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      const bool repeats = axis < shift || in[0].shape[axis - shift] == 1;
+      if (repeats && shape[axis] == in.batch && in.batch > 1) return static_cast<int>(axis);
+    }
+    return -1;
+  }
+  void Repeat(int64_t lanes, ConstLanes x, Lanes y, const Backend& backend) const {
+    backend.CopyStrided(lanes, out_[0], x, BroadcastStrides(in_[0], out_[0]), y, RowMajorStrides(out_[0]), false, 1.0);
   }
 };
 

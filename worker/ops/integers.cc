@@ -4,22 +4,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
 #include "worker/ops/attributes.h"
+#include "worker/ops/folded.h"
 #include "worker/ops/op_table.h"
 
 namespace jacserve::worker {
 namespace {
-
-// What is folded is never run.
-class FoldedOp : public Op {
- public:
-  absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts&, const std::vector<Facts>&) const override {
-    return std::vector<int>{-1};
-  }
-  bool DifferentiableIn(int) const override { return false; }
-  bool PullbackReadsInput(int, int) const override { return false; }
-  void Forward(const ForwardArgs&) const override {}
-  void Pullback(int, const PullbackArgs&, Lanes) const override {}
-};
 
 // The shape of x from axis `start` to `end`, as int64.
 class ShapeOf : public FoldedOp {

@@ -10,16 +10,21 @@ namespace jacserve::worker {
 namespace {
 
 // The axis of `out` along which the samples of `in` lie: as many elements stand before it, and it is a multiple of the
-// batch. FailedPrecondition: the samples are cut up or lie inside another axis.
+// batch. With one sample several axes may qualify: the same place counts most, then a size of 1.
+// FailedPrecondition: the samples are cut up or lie inside another axis.
 absl::StatusOr<int> ReshapedBatchAxis(const Shape& in, int batch_axis, const Shape& out, int64_t batch) {
-  int64_t before = 1;
-  for (int axis = 0; axis < batch_axis; ++axis) before *= in[axis];
+  const int64_t before = Elements({in.begin(), in.begin() + batch_axis});
+  int best = -1, best_score = -1;
   int64_t product = 1;
-  for (size_t axis = 0; axis < out.size(); ++axis) {
-    if (product == before && out[axis] % batch == 0 && (out[axis] == batch || batch != 1))
-      return static_cast<int>(axis);
+  for (int axis = 0; axis < static_cast<int>(out.size()); ++axis) {
+    const int score = out[axis] == batch ? (axis == batch_axis ? 2 : 1) : 0;
+    if (product == before && out[axis] % batch == 0 && score > best_score) {
+      best = axis;
+      best_score = score;
+    }
     product *= out[axis];
   }
+  if (best >= 0) return best;
   return MixesSamples(absl::StrCat("reshaping ", ShapeText(in), " to ", ShapeText(out), " spreads a sample's numbers"));
 }
 
@@ -119,24 +124,39 @@ class Squeeze : public ShapeChange {
  public:
   explicit Squeeze(std::optional<std::vector<int64_t>> axes) : axes_(std::move(axes)) {}
   absl::StatusOr<Shape> NewShape(const InputFacts& in) const override {
-    std::vector<int64_t> axes = axes_.value_or(std::vector<int64_t>{});
-    const Shape& from = in[0].shape;
-    if (in.has(1)) {
-      ASSIGN_OR_RETURN(axes, ConstantInts(in, 1, "the axes to squeeze"));
-    }
-    ASSIGN_OR_RETURN(axes, NormalAxes(axes, from.size()));
-    Shape shape;
-    for (size_t axis = 0; axis < from.size(); ++axis) {
-      const bool named = std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(axis));
-      if (named && from[axis] != 1) {
-        return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " of ", ShapeText(from), " is not of size 1"));
+    ASSIGN_OR_RETURN(const std::vector<int64_t> axes, Axes(in));
+    Shape shape = in[0].shape;
+    for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+      if (shape[*axis] != 1) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("axis ", *axis, " of ", ShapeText(in[0].shape), " is not of size 1"));
       }
-      if (!named && !(axes.empty() && from[axis] == 1)) shape.push_back(from[axis]);
+      shape.erase(shape.begin() + *axis);
     }
     return shape;
   }
+  absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in, const std::vector<Facts>&) const override {
+    const int batch_axis = in[0].batch_axis;
+    if (batch_axis < 0) return std::vector<int>{-1};
+    ASSIGN_OR_RETURN(const std::vector<int64_t> axes, Axes(in));
+    const auto it = std::lower_bound(axes.begin(), axes.end(), batch_axis);
+    if (it != axes.end() && *it == batch_axis) return MixesSamples("it takes the axis of the samples away");
+    return std::vector<int>{batch_axis - static_cast<int>(it - axes.begin())};
+  }
 
  private:
+  // Those of size 1 when none are named.
+  absl::StatusOr<std::vector<int64_t>> Axes(const InputFacts& in) const {
+    const Shape& from = in[0].shape;
+    std::vector<int64_t> axes = axes_.value_or(std::vector<int64_t>{});
+    if (in.has(1)) {
+      ASSIGN_OR_RETURN(axes, ConstantInts(in, 1, "the axes to squeeze"));
+    }
+    for (size_t axis = 0; !axes_ && !in.has(1) && axis < from.size(); ++axis) {
+      if (from[axis] == 1) axes.push_back(static_cast<int64_t>(axis));
+    }
+    return NormalAxes(std::move(axes), from.size());
+  }
   std::optional<std::vector<int64_t>> axes_;
 };
 
@@ -144,24 +164,36 @@ class Unsqueeze : public ShapeChange {
  public:
   explicit Unsqueeze(std::optional<std::vector<int64_t>> axes) : axes_(std::move(axes)) {}
   absl::StatusOr<Shape> NewShape(const InputFacts& in) const override {
-    std::vector<int64_t> axes = axes_.value_or(std::vector<int64_t>{});
-    if (!axes_) {
-      ASSIGN_OR_RETURN(axes, ConstantInts(in, 1, "the axes to unsqueeze"));
-    }
-    ASSIGN_OR_RETURN(axes, NormalAxes(axes, in[0].shape.size() + axes.size()));
+    ASSIGN_OR_RETURN(const std::vector<int64_t> axes, Axes(in));
     Shape shape = in[0].shape;
     for (int64_t axis : axes) shape.insert(shape.begin() + axis, 1);
     return shape;
   }
+  absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in, const std::vector<Facts>&) const override {
+    int batch_axis = in[0].batch_axis;
+    if (batch_axis < 0) return std::vector<int>{-1};
+    ASSIGN_OR_RETURN(const std::vector<int64_t> axes, Axes(in));
+    for (int64_t axis : axes) batch_axis += axis <= batch_axis ? 1 : 0;
+    return std::vector<int>{batch_axis};
+  }
 
  private:
+  absl::StatusOr<std::vector<int64_t>> Axes(const InputFacts& in) const {
+    std::vector<int64_t> axes = axes_.value_or(std::vector<int64_t>{});
+    if (!axes_) {
+      ASSIGN_OR_RETURN(axes, ConstantInts(in, 1, "the axes to unsqueeze"));
+    }
+    return NormalAxes(axes, in[0].shape.size() + axes.size());
+  }
   std::optional<std::vector<int64_t>> axes_;
 };
 
-// Identity, and Dropout as it is outside training.
 class Identity : public ShapeChange {
  public:
   absl::StatusOr<Shape> NewShape(const InputFacts& in) const override { return in[0].shape; }
+  absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in, const std::vector<Facts>&) const override {
+    return std::vector<int>{in[0].batch_axis};
+  }
 };
 
 absl::StatusOr<std::optional<std::vector<int64_t>>> AxesAttribute(const GraphNode& node) {
@@ -189,11 +221,5 @@ absl::StatusOr<std::unique_ptr<Op>> MakeUnsqueeze(const GraphNode& node, int) {
   return std::make_unique<Unsqueeze>(std::move(axes));
 }
 absl::StatusOr<std::unique_ptr<Op>> MakeIdentity(const GraphNode&, int) { return std::make_unique<Identity>(); }
-absl::StatusOr<std::unique_ptr<Op>> MakeDropout(const GraphNode& node, int) {
-  if (node.outputs.size() > 1 && !node.outputs[1].empty()) {
-    return absl::UnimplementedError("a Dropout whose mask is used");
-  }
-  return std::make_unique<Identity>();
-}
 
 }  // namespace jacserve::worker

@@ -41,10 +41,11 @@ class Transpose : public Op {
     return y;
   }
   bool PullbackReadsInput(int, int) const override { return false; }
+  bool HasPushforward() const override { return true; }
 
-  void Forward(const ForwardArgs& args) const override {
-    args.backend.CopyStrided(args.lanes, out_[0], args.x[0], InStrides(), args.y[0], RowMajorStrides(out_[0]), false,
-                             1.0);
+  void Forward(const ForwardArgs& args) const override { Move(args.lanes, args.x[0], args.y[0], args.backend); }
+  void Pushforward(const PushforwardArgs& args, const std::vector<Lanes>& tan_y) const override {
+    Move(args.lanes, args.tan_x[0], tan_y[0], args.backend);
   }
   void Pullback(int, const PullbackArgs& args, Lanes ct_x) const override {
     args.backend.CopyStrided(args.lanes, out_[0], args.ct_y[0], RowMajorStrides(out_[0]), ct_x, InStrides(), false,
@@ -52,6 +53,9 @@ class Transpose : public Op {
   }
 
  private:
+  void Move(int64_t lanes, ConstLanes x, Lanes y, const Backend& backend) const {
+    backend.CopyStrided(lanes, out_[0], x, InStrides(), y, RowMajorStrides(out_[0]), false, 1.0);
+  }
   std::vector<int64_t> Perm(size_t rank) const {
     if (!perm_.empty()) return perm_;
     std::vector<int64_t> reversed(rank);

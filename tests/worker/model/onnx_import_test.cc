@@ -282,7 +282,6 @@ TEST(OnnxImportTest, RefusesAttributesThatAreNotPlainValues) {
        kInvalid, "attribute 'a'"},
       {"bad text", [](auto& m) { AddAttribute(Mul(m), "a", AttributeProto::STRING).set_s("\xff"); }, kInvalid, "UTF-8"},
       {"sparse initializer", [](auto& m) { m.mutable_graph()->add_sparse_initializer(); }, kUnimplemented, "sparse"},
-      {"function", [](auto& m) { m.add_functions()->set_name("MatMul"); }, kUnimplemented, "inlined"},
   });
 }
 

@@ -10,6 +10,8 @@ std::vector<OpCase> AllOpCases() {
   AddReductionCases(cases);
   AddWindowCases(cases);
   AddMovementCases(cases);
+  AddProductCases(cases);
+  AddRecurrentCases(cases);
   return cases;
 }
 

@@ -24,6 +24,8 @@ void AddActivationCases(std::vector<OpCase>& cases);
 void AddElementwiseCases(std::vector<OpCase>& cases);
 void AddMovementCases(std::vector<OpCase>& cases);
 void AddReductionCases(std::vector<OpCase>& cases);
+void AddProductCases(std::vector<OpCase>& cases);
+void AddRecurrentCases(std::vector<OpCase>& cases);
 void AddWindowCases(std::vector<OpCase>& cases);
 
 std::vector<OpCase> AllOpCases();

@@ -40,6 +40,10 @@ class ReferenceBackend : public Backend {
   void TopK(const TopKShape& shape, int64_t lanes, ConstLanes x, Lanes values, Lanes indices, Lanes arg) const override;
   void Scan(bool product, bool exclusive, bool reverse, int64_t lanes, int64_t outer, int64_t n, int64_t inner,
             ConstLanes x, Lanes y) const override;
+  void TakeIndexed(const IndexGeometry& g, int64_t lanes, ConstLanes x, ConstLanes index, double outside,
+                   Lanes y) const override;
+  void PutIndexed(const IndexGeometry& g, int64_t lanes, ConstLanes index, ConstLanes values, bool accumulate,
+                  int64_t poison, Lanes x) const override;
   void Softmax(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes x, Lanes y) const override;
   void SoftmaxPullback(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes y, ConstLanes ct_y,
                        Lanes ct_x) const override;

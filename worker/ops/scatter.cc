@@ -1,0 +1,200 @@
+// ScatterElements and ScatterND: y = x with updates written to (or added at) the places that indices name.
+// Written: ct_x = ct_y, 0 at those places. Added: ct_x = ct_y. ct_updates = ct_y at those places. An index out of range
+// that shows itself only with the numbers makes all of y NaN. Written twice, a place keeps the last update, which ONNX
+// leaves open: the cotangent goes to each.
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "common/status.h"
+#include "worker/ops/attributes.h"
+#include "worker/ops/lanes.h"
+#include "worker/ops/op_table.h"
+
+namespace jacserve::worker {
+namespace {
+
+class ScatterOp : public Op {
+ public:
+  explicit ScatterOp(bool add) : add_(add) {}
+  virtual absl::Status CheckShapes(const InputFacts& in) const = 0;
+  virtual IndexGeometry Places(const Shape& x, const Shape& index) const = 0;
+
+  absl::StatusOr<std::vector<Facts>> InferShapes(const InputFacts& in) const override {
+    if (!in.has(0) || !in.has(1) || !in.has(2)) return absl::InvalidArgumentError("needs three inputs");
+    if (IsFloat(in[1].dtype)) return absl::InvalidArgumentError("its indices are not integers");
+    if (IsFloat(in[0].dtype) != IsFloat(in[2].dtype)) {
+      return absl::InvalidArgumentError("values and updates have different types");
+    }
+    RETURN_IF_ERROR(CheckShapes(in));
+    if (in[1].constant != nullptr) {
+      const std::vector<int64_t> index = IntsOf(*in[1].constant);
+      const Shape sizes = Places(in[0].shape, in[1].shape).sizes;
+      for (size_t p = 0; p < index.size(); ++p) {
+        const int64_t size = sizes[p % sizes.size()];
+        if (index[p] < -size || index[p] >= size) {
+          return absl::InvalidArgumentError(absl::StrCat("index ", index[p], " is outside an axis of size ", size));
+        }
+      }
+    }
+    return std::vector<Facts>{{in[0].dtype, in[0].shape}};
+  }
+  absl::Status Bind(const InputFacts& facts, const std::vector<Shape>& in, const std::vector<Shape>& out) override {
+    RETURN_IF_ERROR(Op::Bind(facts, in, out));
+    places_ = Places(in[0], in[1]);
+    return absl::OkStatus();
+  }
+  bool DifferentiableIn(int input) const override { return input != 1; }
+  bool PullbackReadsInput(int ct_input, int input) const override { return input == 1 && (ct_input == 2 || !add_); }
+  int64_t ScratchElements(const Backend&) const override { return Elements(in_[2]); }
+  bool HasPushforward() const override { return true; }
+
+  void Forward(const ForwardArgs& args) const override {
+    Copy(args.lanes, args.x[0], args.y[0], args.backend);
+    args.backend.PutIndexed(places_, args.lanes, args.x[1], args.x[2], add_, Elements(out_[0]), args.y[0]);
+  }
+  void Pullback(int input, const PullbackArgs& args, Lanes ct_x) const override {
+    if (input == 2) {
+      args.backend.TakeIndexed(places_, args.lanes, args.ct_y[0], args.x[1], 0.0, ct_x);
+      return;
+    }
+    Copy(args.lanes, args.ct_y[0], ct_x, args.backend);
+    if (!add_) Clear(args.lanes, args.x[1], ct_x, args.backend, args.scratch);
+  }
+  void Pushforward(const PushforwardArgs& args, const std::vector<Lanes>& tan_y) const override {
+    if (args.tan_x[0].data != nullptr) {
+      Copy(args.lanes, args.tan_x[0], tan_y[0], args.backend);
+    } else {
+      args.backend.Fill(args.lanes, Elements(out_[0]), 0.0, tan_y[0]);
+    }
+    if (args.tan_x[2].data != nullptr) {
+      args.backend.PutIndexed(places_, args.lanes, args.x[1], args.tan_x[2], add_, 0, tan_y[0]);
+    } else if (!add_ && args.tan_x[0].data != nullptr) {
+      Clear(args.lanes, args.x[1], tan_y[0], args.backend, args.scratch);
+    }
+  }
+
+ private:
+  void Copy(int64_t lanes, ConstLanes from, Lanes to, const Backend& backend) const {
+    backend.CopyStrided(lanes, {Elements(out_[0])}, from, {1}, to, {1}, false, 1.0);
+  }
+  void Clear(int64_t lanes, ConstLanes index, Lanes x, const Backend& backend, Scratch& scratch) const {
+    const Scratch::Frame frame(scratch);
+    const int64_t n = Elements(in_[2]);
+    const Lanes zeros{scratch.Take(n * backend.element_bytes()), 0};
+    backend.Fill(1, n, 0.0, zeros);
+    backend.PutIndexed(places_, lanes, index, zeros, false, 0, x);
+  }
+
+  bool add_;
+  IndexGeometry places_;
+};
+
+// y[q with q_axis = index[q]] = updates[q].
+class ScatterElements : public ScatterOp {
+ public:
+  ScatterElements(int64_t axis, bool add) : ScatterOp(add), axis_(axis) {}
+  absl::Status CheckShapes(const InputFacts& in) const override {
+    const Shape &x = in[0].shape, &index = in[1].shape;
+    RETURN_IF_ERROR(NormalAxis(axis_, x.size()).status());
+    bool fits = x.size() == index.size() && index == in[2].shape;
+    for (size_t k = 0; fits && k < x.size(); ++k) fits = index[k] <= x[k] || static_cast<int64_t>(k) == Axis(x);
+    if (fits) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("indices of shape ", ShapeText(index), " and updates of shape ",
+                                                   ShapeText(in[2].shape), " do not fit ", ShapeText(x)));
+  }
+  absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in, const std::vector<Facts>&) const override {
+    const int batch_axis = std::max({in[0].batch_axis, in[1].batch_axis, in[2].batch_axis});
+    if (batch_axis < 0) return std::vector<int>{-1};
+    if (batch_axis == Axis(in[0].shape)) return MixesSamples("it writes to other samples");
+    for (const Facts& facts : in.facts) {
+      const bool same = facts.batch_axis == batch_axis || (facts.batch_axis < 0 && facts.shape[batch_axis] == 1);
+      if (!same || facts.shape[batch_axis] != in[0].shape[batch_axis]) {
+        return MixesSamples("not all of its inputs hold one slice per sample");
+      }
+    }
+    return std::vector<int>{batch_axis};
+  }
+  IndexGeometry Places(const Shape& x, const Shape& index) const override {
+    const Shape strides = RowMajorStrides(x);
+    const int64_t axis = Axis(x);
+    IndexGeometry g{.points = index,
+                    .base_strides = strides,
+                    .index_strides = RowMajorStrides(index),
+                    .sizes = {x[axis]},
+                    .strides = {strides[axis]}};
+    g.base_strides[axis] = 0;
+    return g;
+  }
+
+ private:
+  int64_t Axis(const Shape& x) const { return *NormalAxis(axis_, x.size()); }
+  int64_t axis_;
+};
+
+// y[index[p, 0], .., index[p, K - 1], i] = updates[p, i].
+class ScatterND : public ScatterOp {
+ public:
+  using ScatterOp::ScatterOp;
+  absl::Status CheckShapes(const InputFacts& in) const override {
+    const Shape &x = in[0].shape, &index = in[1].shape;
+    const int64_t components = index.empty() ? 0 : index.back();
+    bool fits = components >= 1 && components <= static_cast<int64_t>(x.size());
+    if (fits) {
+      Shape updates(index.begin(), index.end() - 1);
+      updates.insert(updates.end(), x.begin() + components, x.end());
+      fits = updates == in[2].shape;
+    }
+    if (fits) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("indices of shape ", ShapeText(index), " and updates of shape ",
+                                                   ShapeText(in[2].shape), " do not fit ", ShapeText(x)));
+  }
+  absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in, const std::vector<Facts>&) const override {
+    const int components = static_cast<int>(in[1].shape.back()), last = static_cast<int>(in[1].shape.size()) - 1;
+    const int x = in[0].batch_axis, updates = in[2].batch_axis;
+    if (in[1].batch_axis >= 0 || (x >= 0 && x < components) || (updates >= 0 && updates < last)) {
+      return MixesSamples("it writes to other samples");
+    }
+    const int axis = x >= 0 ? x : (updates >= 0 ? updates - last + components : -1);
+    if (axis < 0) return std::vector<int>{-1};
+    const bool x_same = x == axis || in[0].shape[axis] == 1;
+    const bool updates_same =
+        updates >= 0 ? updates - last + components == axis : in[2].shape[axis - components + last] == 1;
+    if (!x_same || !updates_same) return MixesSamples("not all of its inputs hold one slice per sample");
+    return std::vector<int>{axis};
+  }
+  IndexGeometry Places(const Shape& x, const Shape& index) const override {
+    const int64_t components = index.back();
+    const Shape x_strides = RowMajorStrides(x), index_strides = RowMajorStrides(index);
+    return {.points = {index.begin(), index.end() - 1},
+            .base_strides = Shape(index.size() - 1, 0),
+            .index_strides = {index_strides.begin(), index_strides.end() - 1},
+            .sizes = {x.begin(), x.begin() + components},
+            .strides = {x_strides.begin(), x_strides.begin() + components},
+            .block = Elements({x.begin() + components, x.end()})};
+  }
+};
+
+absl::StatusOr<bool> Adds(const GraphNode& node) {
+  ASSIGN_OR_RETURN(const std::string reduction, StringAttribute(node, "reduction", "none"));
+  if (reduction == "none" || reduction == "add") return reduction == "add";
+  return absl::UnimplementedError(absl::StrCat("the reduction ", reduction));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Op>> MakeScatterElements(const GraphNode& node, int) {
+  ASSIGN_OR_RETURN(const int64_t axis, IntAttribute(node, "axis", 0));
+  ASSIGN_OR_RETURN(const bool add, Adds(node));
+  return std::make_unique<ScatterElements>(axis, add);
+}
+// What ScatterElements was called before opset 11.
+absl::StatusOr<std::unique_ptr<Op>> MakeScatter(const GraphNode& node, int opset) {
+  return MakeScatterElements(node, opset);
+}
+absl::StatusOr<std::unique_ptr<Op>> MakeScatterND(const GraphNode& node, int) {
+  ASSIGN_OR_RETURN(const bool add, Adds(node));
+  return std::make_unique<ScatterND>(add);
+}
+
+}  // namespace jacserve::worker
