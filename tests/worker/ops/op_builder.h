@@ -29,6 +29,7 @@ class OpCaseBuilder {
   OpCaseBuilder& IntInput(const std::string& name, Shape sample, const Ints& values);
   OpCaseBuilder& W(const std::string& name, Shape shape, int kind = 0);
   OpCaseBuilder& I(const std::string& name, const Ints& values);
+  OpCaseBuilder& F(const std::string& name, const std::vector<float>& values);  // floats that the graph holds
   OpCaseBuilder& Node(const std::string& op, std::vector<std::string> in, const std::string& out,
                       Attributes attributes = {}) {
     return Node(op, std::move(in), std::vector<std::string>{out}, std::move(attributes));

@@ -5,6 +5,8 @@ namespace jacserve::worker {
 std::vector<OpCase> AllOpCases() {
   std::vector<OpCase> cases;
   AddElementwiseCases(cases);
+  AddNormalisationCases(cases);
+  AddResizeCases(cases);
   AddWindowCases(cases);
   AddMovementCases(cases);
   return cases;

@@ -21,6 +21,8 @@ inline void PrintTo(const OpCase& op, std::ostream* out) { *out << op.name; }
 // One function a file: *_cases.cc.
 void AddElementwiseCases(std::vector<OpCase>& cases);
 void AddMovementCases(std::vector<OpCase>& cases);
+void AddNormalisationCases(std::vector<OpCase>& cases);
+void AddResizeCases(std::vector<OpCase>& cases);
 void AddWindowCases(std::vector<OpCase>& cases);
 
 std::vector<OpCase> AllOpCases();
