@@ -162,6 +162,25 @@ class Backend {
   // become NaN.
   virtual void PutIndexed(const IndexGeometry& g, int64_t lanes, ConstLanes index, ConstLanes values, bool accumulate,
                           int64_t poison, Lanes x) const = 0;
+  // y[c, l] = sum of x over the window at l / its count: of the positions inside the input, or with count_pads inside
+  // the padded input. 0 where there are none. out_channels == in_channels.
+  virtual void AveragePool(const WindowGeometry& g, bool count_pads, int64_t lanes, ConstLanes x, Lanes y) const = 0;
+  virtual void AveragePoolPullback(const WindowGeometry& g, bool count_pads, int64_t lanes, ConstLanes ct_y,
+                                   Lanes ct_x) const = 0;
+
+  // y[q] = x[q] gain[c] + bias[c] with c the channel of q. No data in gain: 1, in bias: 0. y may be x.
+  virtual void Affine(const Channels& c, int64_t lanes, ConstLanes x, ConstLanes gain, ConstLanes bias,
+                      Lanes y) const = 0;
+  // row r [period] = sum over its terms, and over the q of each channel, of a[q] b[q]. No data in b: 1.
+  virtual void ChannelRows(const Channels& c, Terms terms, ConstLanes a, ConstLanes b, Lanes rows,
+                           bool accumulate) const = 0;
+  // Per group: normal = (x - mean) rstd, rstd = 1 / sqrt(mean((x - mean)^2) + epsilon). No data in mean: not wanted.
+  virtual void Normalize(const NormGroups& g, int64_t lanes, ConstLanes x, Lanes normal, Lanes rstd,
+                         Lanes mean) const = 0;
+  // ct_x = rstd (h - mean(h) - normal mean(h normal)) with h[q] = ct_y[q] gain[c]; mean(h) only where centred. No data
+  // in gain: 1. Without a gain the map is its own transpose: tangents go through it too.
+  virtual void NormalizePullback(const NormGroups& g, const Channels& c, int64_t lanes, ConstLanes normal,
+                                 ConstLanes rstd, ConstLanes gain, ConstLanes ct_y, Lanes ct_x) const = 0;
 
   // Over the middle axis of [outer, n, inner]: y = x - log sum exp x, or softmax.
   virtual void Softmax(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes x,

@@ -1,5 +1,5 @@
-// Windows that slide over a sample: the sizes of a convolution or pooling, up to three spatial axes. And places that
-// indices name.
+// Windows that slide over a sample: the sizes of a convolution or pooling, up to three spatial axes. Channels and
+// groups of a normalisation. Places that indices name.
 // Notation: i, o input and output channels, g groups, n input size, l output size, k kernel, per spatial axis.
 #pragma once
 
@@ -23,7 +23,8 @@ struct WindowGeometry {
   Spatial stride = {1, 1, 1};
   Spatial dilation = {1, 1, 1};
   Spatial pad_begin = {0, 0, 0};
-  bool kernel_major = false;  // order of K: false (i, k) as in OIHW, true (k, i) as in HWIO
+  Spatial pad_end = {0, 0, 0};  // only for what counts padding; windows may reach beyond it
+  bool kernel_major = false;    // order of K: false (i, k) as in OIHW, true (k, i) as in HWIO
 
   static int64_t Volume(const Spatial& s) { return s[0] * s[1] * s[2]; }
   int64_t InSize() const { return in_channels * Volume(in); }
@@ -41,6 +42,22 @@ struct IndexGeometry {
   Shape sizes, strides;  // of the axes that are indexed
   int64_t component_stride = 1;
   int64_t block = 1;
+};
+
+// A value of n numbers whose number q belongs to channel q / run % period.
+struct Channels {
+  int64_t n = 1;
+  int64_t run = 1;
+  int64_t period = 1;
+  friend bool operator==(const Channels&, const Channels&) = default;
+};
+
+// Stretches of n numbers, each normalised by itself.
+struct NormGroups {
+  int64_t groups = 1;
+  int64_t n = 1;
+  bool centred = true;  // false: the mean counts as 0
+  double epsilon = 0.0;
 };
 
 }  // namespace jacserve::worker

@@ -32,6 +32,10 @@ absl::StatusOr<std::vector<int64_t>> IntsAttribute(const GraphNode& node, const 
                                                    std::vector<int64_t> fallback) {
   return Attribute<std::vector<int64_t>>(node, name, std::move(fallback), "a list of integers");
 }
+absl::StatusOr<std::vector<float>> FloatsAttribute(const GraphNode& node, const std::string& name,
+                                                   std::vector<float> fallback) {
+  return Attribute<std::vector<float>>(node, name, std::move(fallback), "a list of floats");
+}
 
 absl::StatusOr<int64_t> NormalAxis(int64_t axis, int64_t rank) {
   if (axis < -rank || axis >= rank) {
@@ -59,6 +63,21 @@ absl::StatusOr<std::vector<int64_t>> ConstantInts(const InputFacts& in, size_t i
     return absl::UnimplementedError(absl::StrCat(what, " is not known before numbers are"));
   }
   return IntsOf(*facts.constant);
+}
+
+absl::StatusOr<std::vector<double>> ConstantFloats(const InputFacts& in, size_t i, absl::string_view what) {
+  if (!in.has(i)) return absl::InvalidArgumentError(absl::StrCat(what, " are missing"));
+  const Facts& facts = in[i];
+  if (!IsFloat(facts.dtype)) return absl::InvalidArgumentError(absl::StrCat(what, " must be floats"));
+  if (facts.floats == nullptr) {
+    return absl::UnimplementedError(absl::StrCat(what, " are not known before numbers are"));
+  }
+  const HostTensor& tensor = *facts.floats;
+  std::vector<double> values(Elements(tensor.shape));
+  for (size_t p = 0; p < values.size(); ++p) {
+    values[p] = tensor.dtype == DType::kFloat64 ? tensor.data<double>()[p] : double{tensor.data<float>()[p]};
+  }
+  return values;
 }
 
 std::vector<int64_t> IntsOf(const HostTensor& tensor) {

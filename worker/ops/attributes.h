@@ -15,6 +15,8 @@ absl::StatusOr<float> FloatAttribute(const GraphNode& node, const std::string& n
 absl::StatusOr<std::string> StringAttribute(const GraphNode& node, const std::string& name, std::string fallback);
 absl::StatusOr<std::vector<int64_t>> IntsAttribute(const GraphNode& node, const std::string& name,
                                                    std::vector<int64_t> fallback);
+absl::StatusOr<std::vector<float>> FloatsAttribute(const GraphNode& node, const std::string& name,
+                                                   std::vector<float> fallback);
 
 // axis in [-rank, rank) -> [0, rank). InvalidArgument otherwise.
 absl::StatusOr<int64_t> NormalAxis(int64_t axis, int64_t rank);
@@ -24,6 +26,8 @@ absl::StatusOr<std::vector<int64_t>> NormalAxes(std::vector<int64_t> axes, int64
 // Integers that input i must be known to hold. InvalidArgument: it has no integer type; Unimplemented: it depends on
 // numbers that are not known when the graph is compiled.
 absl::StatusOr<std::vector<int64_t>> ConstantInts(const InputFacts& in, size_t i, absl::string_view what);
+// The same for floats that the graph itself holds.
+absl::StatusOr<std::vector<double>> ConstantFloats(const InputFacts& in, size_t i, absl::string_view what);
 std::vector<int64_t> IntsOf(const HostTensor& tensor);  // int32, int64 or bool
 HostTensor IntTensor(DType dtype, Shape shape, const std::vector<int64_t>& values);
 

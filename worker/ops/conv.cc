@@ -1,7 +1,7 @@
 // Conv: y[o, l] = sum_{i, k} w[o, i, k] x[i, s l + d k - pad] + b[o], groups of channels apart.
 // With patches P [K, L] of x: y = W P. Pullbacks: ct_x = W^T ct_y folded back, ct_W = ct_y P^T, ct_b = sum_l ct_y.
 // Rows of a shared W: ct_y P^T summed over a row's terms, written in the parameter's own layout: [o, (i, k)] or
-// [(k, i), o], whichever the view of the parameter asks for.
+// [(k, i), o], whichever the view of the parameter asks for. Several images of one sample are taken one after another.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -36,20 +36,19 @@ class Conv : public Op {
 
   absl::Status Bind(const InputFacts& facts, const std::vector<Shape>& in, const std::vector<Shape>& out) override {
     RETURN_IF_ERROR(Op::Bind(facts, in, out));
-    if (in[0][0] != 1) {
-      return absl::UnimplementedError(absl::StrCat("a convolution over ", in[0][0], " images per sample"));
-    }
+    images_ = in[0][0];
     ASSIGN_OR_RETURN(g_, GeometryOf(in[0], in[1]));
     return absl::OkStatus();
   }
 
   bool PullbackReadsInput(int ct_input, int input) const override { return ct_input == 0 && input == 1; }
   bool PullbackReadsSaved(int ct_input) const override { return ct_input == 1; }
-  int64_t SavedElements(const Backend&) const override { return g_.PatchSize(); }
+  int64_t SavedElements(const Backend&) const override { return images_ * g_.PatchSize(); }
   int64_t ScratchElements(const Backend& backend) const override {
-    return std::max(backend.ConvScratchElements(g_), g_.kernel_major ? g_.PatchSize() : 0) + KernelElements();
+    const int64_t pushed = g_.PatchSize() + images_ * g_.OutSize() + 64;
+    return std::max({backend.ConvScratchElements(g_), g_.kernel_major ? g_.PatchSize() : 0, pushed}) + KernelElements();
   }
-  double Flops() const override { return 2.0 * g_.groups * (g_.out_channels / g_.groups) * g_.K() * g_.L(); }
+  double Flops() const override { return 2.0 * images_ * g_.groups * (g_.out_channels / g_.groups) * g_.K() * g_.L(); }
 
   // HWIO: the output channel is innermost and the input channel next.
   void PreferRows(int input, const StridedView& view) override {
@@ -59,51 +58,86 @@ class Conv : public Op {
 
   void Forward(const ForwardArgs& args) const override {
     const Backend& backend = args.backend;
-    backend.Patches(g_, args.lanes, args.x[0], args.saved);
-    if (g_.kernel_major) {
-      // The kernel in the patches' order, once for all lanes.
-      const Scratch::Frame frame(args.scratch);
-      const Lanes w{args.scratch.Take(KernelElements() * backend.element_bytes()), 0};
-      const int64_t volume = WindowGeometry::Volume(g_.kernel), inputs = g_.in_channels / g_.groups;
-      backend.CopyStrided(1, {g_.out_channels, inputs, volume}, args.x[1], {inputs * volume, volume, 1}, w,
-                          {inputs * volume, 1, inputs}, false, 1.0);
-      backend.ConvForward(g_, args.lanes, args.saved, w, args.y[0]);
-    } else {
-      backend.ConvForward(g_, args.lanes, args.saved, args.x[1], args.y[0]);
+    const Scratch::Frame frame(args.scratch);
+    const ConstLanes w = InPatchOrder(args.x[1], args);  // kernel_major: of a parameter, the same for all lanes
+    for (int64_t image = 0; image < images_; ++image) {
+      const Lanes patches = Offset(args.saved, image * g_.PatchSize(), args);
+      backend.Patches(g_, args.lanes, Offset(args.x[0], image * g_.InSize(), args), patches);
+      backend.ConvForward(g_, args.lanes, patches, w, Offset(args.y[0], image * g_.OutSize(), args));
     }
-    if (in_.size() > 2) {
-      backend.CopyStrided(args.lanes, {g_.out_channels, g_.L()}, args.x[2], {1, 0}, args.y[0], {g_.L(), 1}, true, 1.0);
-    }
+    if (in_.size() > 2) backend.Affine(BiasChannels(), args.lanes, args.y[0], {}, args.x[2], args.y[0]);
   }
 
   void Pullback(int input, const PullbackArgs& args, Lanes ct_x) const override {
     const Backend& backend = args.backend;
-    if (input == 0) {
-      backend.ConvDataPullback(g_, args.lanes, args.ct_y[0], args.x[1], ct_x, args.scratch);
-    } else if (input == 1) {
+    if (input == 2) {
+      backend.ChannelRows(BiasChannels(), {args.lanes, 1}, args.ct_y[0], {}, ct_x, false);
+      return;
+    }
+    for (int64_t image = 0; image < images_; ++image) {
+      const ConstLanes ct_y = Offset(args.ct_y[0], image * g_.OutSize(), args);
+      if (input == 0) {
+        const Lanes own = Offset(ct_x, image * g_.InSize(), args);
+        backend.ConvDataPullback(g_, args.lanes, ct_y, args.x[1], own, args.scratch);
+        continue;
+      }
       WindowGeometry plain = g_;
       plain.kernel_major = false;
-      const Scratch::Frame frame(args.scratch);
-      ConstLanes patches = args.saved;
+      const ConstLanes patches = Offset(args.saved, image * g_.PatchSize(), args);
       for (int64_t lane = 0; lane < args.lanes; ++lane) {
+        const Scratch::Frame frame(args.scratch);
         ConstLanes own = From(patches, lane, backend);
         if (g_.kernel_major) own = ChannelMajor(own, args);
-        const Lanes target{static_cast<std::byte*>(ct_x.data) + lane * ct_x.stride * backend.element_bytes()};
-        backend.ConvWeightRows(plain, {1, 1}, From(args.ct_y[0], lane, backend), own, target, false);
+        backend.ConvWeightRows(plain, {1, 1}, From(ct_y, lane, backend), own, Offset(ct_x, lane * ct_x.stride, args),
+                               image > 0);
       }
-    } else {
-      backend.Fill(args.lanes, g_.out_channels, 0.0, ct_x);
-      backend.CopyStrided(args.lanes, {g_.out_channels, g_.L()}, args.ct_y[0], {g_.L(), 1}, ct_x, {1, 0}, true, 1.0);
     }
   }
 
   void PullbackToRows(int input, Terms terms, const PullbackArgs& args, const RowSink& rows) const override {
-    const bool in_order = rows.strides == (g_.kernel_major ? KernelMajorStrides() : RowMajorStrides(rows.shape));
-    if (input != 1 || !in_order) {
+    const Shape in_order = g_.kernel_major && input == 1 ? KernelMajorStrides() : RowMajorStrides(rows.shape);
+    if (input == 0 || rows.strides != in_order) {
       Op::PullbackToRows(input, terms, args, rows);
       return;
     }
-    args.backend.ConvWeightRows(g_, terms, args.ct_y[0], args.saved, {rows.data, rows.row_stride}, rows.accumulate);
+    const Lanes target{rows.data, rows.row_stride};
+    if (input == 2) {
+      args.backend.ChannelRows(BiasChannels(), terms, args.ct_y[0], {}, target, rows.accumulate);
+      return;
+    }
+    for (int64_t image = 0; image < images_; ++image) {
+      args.backend.ConvWeightRows(g_, terms, Offset(args.ct_y[0], image * g_.OutSize(), args),
+                                  Offset(args.saved, image * g_.PatchSize(), args), target,
+                                  rows.accumulate || image > 0);
+    }
+  }
+
+  bool HasPushforward() const override { return true; }
+  void Pushforward(const PushforwardArgs& args, const std::vector<Lanes>& tan_y) const override {
+    const Backend& backend = args.backend;
+    const bool x_moves = args.tan_x[0].data != nullptr, w_moves = args.tan_x[1].data != nullptr;
+    const int64_t l = g_.OutSize();
+    if (!x_moves && !w_moves) backend.Fill(args.lanes, images_ * l, 0.0, tan_y[0]);
+    for (int64_t lane = 0; lane < args.lanes && (x_moves || w_moves); ++lane) {
+      for (int64_t image = 0; image < images_; ++image) {
+        const Lanes y = Offset(tan_y[0], lane * tan_y[0].stride + image * l, args);
+        const Scratch::Frame frame(args.scratch);
+        if (x_moves) {
+          const Lanes patches{args.scratch.Take(g_.PatchSize() * backend.element_bytes()), 0};
+          const ConstLanes x = Offset(args.tan_x[0], image * g_.InSize(), args);
+          backend.Patches(g_, 1, From(x, lane, backend), patches);
+          backend.ConvForward(g_, 1, patches, InPatchOrder(From(args.x[1], lane, backend), args), y);
+        }
+        if (!w_moves) continue;
+        const ConstLanes patches = From(Offset(args.saved, image * g_.PatchSize(), args), lane, backend);
+        const Lanes product = x_moves ? Lanes{args.scratch.Take(l * backend.element_bytes()), 0} : y;
+        backend.ConvForward(g_, 1, patches, InPatchOrder(From(args.tan_x[1], lane, backend), args), product);
+        if (x_moves) backend.CopyStrided(1, {l}, product, {1}, y, {1}, true, 1.0);
+      }
+    }
+    if (in_.size() > 2 && args.tan_x[2].data != nullptr) {
+      backend.Affine(BiasChannels(), args.lanes, tan_y[0], {}, args.tan_x[2], tan_y[0]);
+    }
   }
 
  private:
@@ -143,10 +177,31 @@ class Conv : public Op {
     return strides;
   }
 
-  // One lane's patches [(k, i), L] as [(i, k), L].
+  Channels BiasChannels() const { return {images_ * g_.OutSize(), std::max<int64_t>(g_.L(), 1), g_.out_channels}; }
+
+  template <class L, class Args>
+  static L Offset(L lanes, int64_t elements, const Args& args) {
+    using Byte = std::conditional_t<std::is_same_v<L, Lanes>, std::byte, const std::byte>;
+    if (lanes.data != nullptr) {
+      lanes.data = static_cast<Byte*>(lanes.data) + elements * args.backend.element_bytes();
+    }
+    return lanes;
+  }
+
+  // The kernel [o, (i, k)] of lane 0 in the order of the patches: itself, or [o, (k, i)] in scratch.
+  template <class Args>
+  ConstLanes InPatchOrder(const ConstLanes& w, const Args& args) const {
+    if (!g_.kernel_major) return w;
+    const Lanes own{args.scratch.Take(KernelElements() * args.backend.element_bytes()), 0};
+    const int64_t volume = WindowGeometry::Volume(g_.kernel), inputs = g_.in_channels / g_.groups;
+    args.backend.CopyStrided(1, {g_.out_channels, inputs, volume}, w, {inputs * volume, volume, 1}, own,
+                             {inputs * volume, 1, inputs}, false, 1.0);
+    return own;
+  }
+
+  // One lane's patches [(k, i), L] as [(i, k), L], in scratch.
   ConstLanes ChannelMajor(const ConstLanes& patches, const PullbackArgs& args) const {
     const int64_t volume = WindowGeometry::Volume(g_.kernel), inputs = g_.in_channels / g_.groups, l = g_.L();
-    const Scratch::Frame frame(args.scratch);  // the next lane reuses it
     const Lanes own{args.scratch.Take(g_.PatchSize() * args.backend.element_bytes()), 0};
     args.backend.CopyStrided(1, {g_.groups, volume, inputs, l}, patches, {g_.K() * l, inputs * l, l, 1}, own,
                              {g_.K() * l, l, volume * l, 1}, false, 1.0);
@@ -155,6 +210,7 @@ class Conv : public Op {
 
   WindowAttributes window_;
   int64_t groups_;
+  int64_t images_ = 1;
   WindowGeometry g_;
 };
 

@@ -42,6 +42,13 @@ class MaxPool : public Op {
     args.backend.ScatterAdd(args.lanes, g_.OutSize(), g_.InSize(), arg, args.ct_y[0], ct_x);
   }
 
+  bool HasPushforward() const override { return true; }
+  void Pushforward(const PushforwardArgs& args, const std::vector<Lanes>& tan_y) const override {
+    ConstLanes arg = args.saved;
+    arg.stride = InInt32(arg.stride, args);
+    args.backend.TakeAt(args.lanes, g_.OutSize(), arg, args.tan_x[0], tan_y[0]);
+  }
+
  private:
   template <class Args>
   static int64_t InInt32(int64_t stride, const Args& args) {

@@ -19,7 +19,8 @@ struct Facts {
   DType dtype = DType::kFloat32;
   Shape shape;
   int batch_axis = -1;                                   // -1: the samples do not show in the shape
-  std::shared_ptr<const HostTensor> constant = nullptr;  // contents, when they are known now
+  std::shared_ptr<const HostTensor> constant = nullptr;  // contents, when they are known now; never of floats
+  std::shared_ptr<const HostTensor> floats = nullptr;    // float contents that the graph itself holds
 };
 
 // `present[i]` is false for an optional input that was left out.

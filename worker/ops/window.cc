@@ -35,10 +35,17 @@ absl::StatusOr<WindowAttributes> WindowAttributes::Read(const GraphNode& node) {
   RETURN_IF_ERROR(CheckSizes(result.strides_, 1, "strides"));
   RETURN_IF_ERROR(CheckSizes(result.dilations_, 1, "dilations"));
   RETURN_IF_ERROR(CheckSizes(result.pads_, 0, "pads"));
+  ASSIGN_OR_RETURN(result.output_padding_, IntsAttribute(node, "output_padding", {}));
+  ASSIGN_OR_RETURN(result.output_shape_, IntsAttribute(node, "output_shape", {}));
+  RETURN_IF_ERROR(CheckSizes(result.output_padding_, 0, "output_padding"));
+  RETURN_IF_ERROR(CheckSizes(result.output_shape_, 1, "output_shape"));
+  if (result.auto_pad_ != "NOTSET" && result.auto_pad_ != "VALID" && !result.same() && !result.auto_pad_.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("auto_pad ", result.auto_pad_, " is not one"));
+  }
   return result;
 }
 
-absl::StatusOr<WindowGeometry> WindowAttributes::Geometry(const Shape& x, const std::vector<int64_t>& kernel) const {
+absl::StatusOr<WindowGeometry> WindowAttributes::Start(const Shape& x, const std::vector<int64_t>& kernel) const {
   const size_t axes = x.size() < 2 ? 0 : x.size() - 2;
   if (axes < 1 || axes > kSpatialAxes) {
     return absl::UnimplementedError(absl::StrCat("a window over an input of shape ", ShapeText(x)));
@@ -57,24 +64,71 @@ absl::StatusOr<WindowGeometry> WindowAttributes::Geometry(const Shape& x, const 
     g.kernel[to] = kernel[axis];
     g.stride[to] = strides_.empty() ? 1 : strides_[axis];
     g.dilation[to] = dilations_.empty() ? 1 : dilations_[axis];
+  }
+  return g;
+}
+
+absl::StatusOr<WindowGeometry> WindowAttributes::Geometry(const Shape& x, const std::vector<int64_t>& kernel) const {
+  ASSIGN_OR_RETURN(WindowGeometry g, Start(x, kernel));
+  const size_t axes = kernel.size();
+  const bool pads_given = !pads_.empty() && auto_pad_ != "VALID" && !same();
+  for (size_t axis = 0; axis < axes; ++axis) {
+    const size_t to = axis + kSpatialAxes - axes;
     const int64_t reach = (g.kernel[to] - 1) * g.dilation[to] + 1;
-    int64_t total = pads_.empty() ? 0 : pads_[axis] + pads_[axis + axes];
-    g.pad_begin[to] = pads_.empty() ? 0 : pads_[axis];
-    if (auto_pad_ == "SAME_UPPER" || auto_pad_ == "SAME_LOWER") {
+    if (same()) {
       g.out[to] = (g.in[to] + g.stride[to] - 1) / g.stride[to];
-      total = std::max<int64_t>((g.out[to] - 1) * g.stride[to] + reach - g.in[to], 0);
+      const int64_t total = std::max<int64_t>((g.out[to] - 1) * g.stride[to] + reach - g.in[to], 0);
       g.pad_begin[to] = auto_pad_ == "SAME_UPPER" ? total / 2 : total - total / 2;
+      g.pad_end[to] = total - g.pad_begin[to];
       continue;
     }
-    if (auto_pad_ == "VALID") total = g.pad_begin[to] = 0;
-    if (g.in[to] + total < reach) {
+    g.pad_begin[to] = pads_given ? pads_[axis] : 0;
+    g.pad_end[to] = pads_given ? pads_[axis + axes] : 0;
+    const int64_t room = g.in[to] + g.pad_begin[to] + g.pad_end[to] - reach;
+    if (room < 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("the kernel ", ShapeText(kernel), " is larger than the padded input ", ShapeText(x)));
     }
-    const int64_t room = g.in[to] + total - reach;
-    g.out[to] = (ceil_mode_ ? (room + g.stride[to] - 1) / g.stride[to] : room / g.stride[to]) + 1;
+    const bool up = ceil_mode_ && auto_pad_ != "VALID";
+    g.out[to] = (up ? (room + g.stride[to] - 1) / g.stride[to] : room / g.stride[to]) + 1;
     // With ceil_mode a window must still begin inside the input or the padding before it.
-    if (ceil_mode_ && (g.out[to] - 1) * g.stride[to] >= g.in[to] + g.pad_begin[to]) --g.out[to];
+    if (up && (g.out[to] - 1) * g.stride[to] >= g.in[to] + g.pad_begin[to]) --g.out[to];
+  }
+  return g;
+}
+
+absl::StatusOr<WindowGeometry> WindowAttributes::TransposedGeometry(const Shape& x,
+                                                                    const std::vector<int64_t>& kernel) const {
+  ASSIGN_OR_RETURN(WindowGeometry g, Start(x, kernel));
+  std::swap(g.in, g.out);
+  const size_t axes = kernel.size();
+  // Some files name the batch and the channels in output_shape too.
+  const size_t lead = output_shape_.size() == axes + 2 ? 2 : 0;
+  if ((!output_padding_.empty() && output_padding_.size() != axes) ||
+      (!output_shape_.empty() && output_shape_.size() != axes + lead)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("output_padding or output_shape do not have the ", axes, " spatial axes of ", ShapeText(x)));
+  }
+  for (size_t axis = 0; axis < axes; ++axis) {
+    const size_t to = axis + kSpatialAxes - axes;
+    const int64_t reach = (g.kernel[to] - 1) * g.dilation[to] + 1;
+    const int64_t full =
+        g.out[to] == 0 ? 0
+                       : g.stride[to] * (g.out[to] - 1) + reach + (output_padding_.empty() ? 0 : output_padding_[axis]);
+    if (!output_shape_.empty() || same()) {
+      g.in[to] = output_shape_.empty() ? g.out[to] * g.stride[to] : output_shape_[lead + axis];
+      const int64_t total = std::max<int64_t>(full - g.in[to], 0);
+      g.pad_begin[to] = auto_pad_ == "SAME_UPPER" ? total / 2 : total - total / 2;
+      g.pad_end[to] = total - g.pad_begin[to];
+      continue;
+    }
+    const bool pads_given = !pads_.empty() && auto_pad_ != "VALID";
+    g.pad_begin[to] = pads_given ? pads_[axis] : 0;
+    g.pad_end[to] = pads_given ? pads_[axis + axes] : 0;
+    g.in[to] = full - g.pad_begin[to] - g.pad_end[to];
+    if (g.in[to] < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("pads ", ShapeText(pads_), " leave nothing of the output"));
+    }
   }
   return g;
 }

@@ -1,6 +1,7 @@
 // Attributes that convolution and pooling share: kernel, strides, dilations, pads, auto_pad.
 // SAME: out = ceil(n/s); total = max((out-1)*s + (k-1)*d + 1 - n, 0); the odd one at the end (SAME_LOWER: at the
-// start).
+// start). Transposed: out = s (n-1) + output_padding + (k-1)*d + 1 - total, or given, or with SAME n*s; then total
+// follows from it, and the odd one is at the start except with SAME_UPPER.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -17,11 +18,18 @@ class WindowAttributes {
   // InvalidArgument: the kernel does not fit.
   absl::StatusOr<WindowGeometry> Geometry(const Shape& x, const std::vector<int64_t>& kernel) const;
 
+  // The convolution that a transposed one over x [N, C, spatial...] is the transpose of: from its output to x.
+  absl::StatusOr<WindowGeometry> TransposedGeometry(const Shape& x, const std::vector<int64_t>& kernel) const;
+
   const std::vector<int64_t>& kernel_shape() const { return kernel_shape_; }
   bool ceil_mode() const { return ceil_mode_; }
 
  private:
-  std::vector<int64_t> kernel_shape_, strides_, dilations_, pads_;
+  // Checks the lists' lengths; fills sizes, strides and dilations, `in` with the spatial sizes of x.
+  absl::StatusOr<WindowGeometry> Start(const Shape& x, const std::vector<int64_t>& kernel) const;
+  bool same() const { return auto_pad_ == "SAME_UPPER" || auto_pad_ == "SAME_LOWER"; }
+
+  std::vector<int64_t> kernel_shape_, strides_, dilations_, pads_, output_padding_, output_shape_;
   std::string auto_pad_;
   bool ceil_mode_ = false;
 };

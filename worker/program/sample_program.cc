@@ -70,8 +70,8 @@ class Compiler {
       source.shape[0] = 1;
       facts.shape[0] = batch_;
       facts.batch_axis = 0;
-    } else if (initial != nullptr && !IsFloat(bound.dtype)) {
-      facts.constant = initial;
+    } else if (initial != nullptr) {
+      (IsFloat(bound.dtype) ? facts.floats : facts.constant) = initial;
     }
     if (live) {
       source.value = AddValue(name, facts, kind == SourceKind::kInput);
@@ -142,9 +142,10 @@ class Compiler {
       for (size_t k = 0; k < folded->size() && k < node.outputs.size(); ++k) {
         auto constant = std::make_shared<const HostTensor>(std::move((*folded)[k]));
         const bool is_float = IsFloat(constant->dtype);
-        const int value =
-            AddValue(node.outputs[k],
-                     {is_float ? DType::kFloat32 : constant->dtype, constant->shape, -1, KnownNow(constant)}, false);
+        const int value = AddValue(node.outputs[k],
+                                   {is_float ? DType::kFloat32 : constant->dtype, constant->shape, -1,
+                                    KnownNow(constant), is_float ? constant : nullptr},
+                                   false);
         program_.values[value].constant = std::move(constant);
       }
       return absl::OkStatus();

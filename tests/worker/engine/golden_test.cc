@@ -21,9 +21,11 @@ constexpr Setup kSetups[] = {{"reference_float64", BackendKind::kReference, DTyp
                              {"cpu_float32", BackendKind::kCpu, DType::kFloat32, 1e-4},
                              {"cpu_float64", BackendKind::kCpu, DType::kFloat64, 1e-9}};
 
-constexpr const char* kCases[] = {"cnn_maxpool_logsoftmax",
+constexpr const char* kCases[] = {"batchnorm_eval",
+                                  "cnn_maxpool_logsoftmax",
                                   "cnn_maxpool_ties",
                                   "coupled_batch",
+                                  "grouped_dilated_avgpool",
                                   "keras_dense_zero_bias",
                                   "mlp_tanh",
                                   "pairwise_dot",

@@ -45,6 +45,14 @@ OpCaseBuilder& OpCaseBuilder::PairwiseDot() {
   return *this;
 }
 
+OpCaseBuilder& OpCaseBuilder::F(const std::string& name, const std::vector<float>& values) {
+  const auto* begin = reinterpret_cast<const std::byte*>(values.data());
+  graph_.initializers[name] = {DType::kFloat32,
+                               {static_cast<int64_t>(values.size())},
+                               std::make_shared<std::vector<std::byte>>(begin, begin + values.size() * sizeof(float))};
+  return *this;
+}
+
 OpCaseBuilder& OpCaseBuilder::Node(const std::string& op, std::vector<std::string> in, std::vector<std::string> out,
                                    Attributes attributes) {
   graph_.nodes.push_back({"node_" + out[0], op, "", std::move(in), std::move(out), std::move(attributes)});

@@ -31,6 +31,7 @@ class OpCaseBuilder {
   OpCaseBuilder& I(const std::string& name, const Ints& values);
   // Dot products between two batches, of which the second is like the first.
   OpCaseBuilder& PairwiseDot();
+  OpCaseBuilder& F(const std::string& name, const std::vector<float>& values);  // floats that the graph holds
   OpCaseBuilder& Node(const std::string& op, std::vector<std::string> in, const std::string& out,
                       Attributes attributes = {}) {
     return Node(op, std::move(in), std::vector<std::string>{out}, std::move(attributes));

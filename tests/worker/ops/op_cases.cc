@@ -8,6 +8,8 @@ std::vector<OpCase> AllOpCases() {
   AddActivationCases(cases);
   AddElementwiseCases(cases);
   AddReductionCases(cases);
+  AddNormalisationCases(cases);
+  AddResizeCases(cases);
   AddWindowCases(cases);
   AddMovementCases(cases);
   AddProductCases(cases);

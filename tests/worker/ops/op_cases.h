@@ -26,6 +26,8 @@ void AddMovementCases(std::vector<OpCase>& cases);
 void AddReductionCases(std::vector<OpCase>& cases);
 void AddProductCases(std::vector<OpCase>& cases);
 void AddRecurrentCases(std::vector<OpCase>& cases);
+void AddNormalisationCases(std::vector<OpCase>& cases);
+void AddResizeCases(std::vector<OpCase>& cases);
 void AddWindowCases(std::vector<OpCase>& cases);
 
 std::vector<OpCase> AllOpCases();

@@ -10,6 +10,7 @@
 #include "worker/backend/cpu/broadcast.h"
 #include "worker/backend/cpu/elementwise.h"
 #include "worker/backend/cpu/kernels.h"
+#include "worker/backend/cpu/normalize.h"
 #include "worker/backend/cpu/strided.h"
 #include "worker/backend/reference/reference_backend.h"
 
@@ -158,12 +159,45 @@ class CpuBackend : public ReferenceBackend<T> {
     }
   }
 
+  void Affine(const Channels& c, int64_t lanes, ConstLanes x, ConstLanes gain, ConstLanes bias,
+              Lanes y) const override {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      cpu::Affine(c, x.At<T>(lane), DataAt(gain, lane), DataAt(bias, lane), y.At<T>(lane));
+    }
+  }
+
+  void ChannelRows(const Channels& c, Terms terms, ConstLanes a, ConstLanes b, Lanes rows,
+                   bool accumulate) const override {
+    for (int64_t lane = 0; lane < terms.lanes(); ++lane) {
+      T* row = rows.At<T>(lane / terms.per_row);
+      if (!accumulate && lane % terms.per_row == 0) std::fill_n(row, c.period, T(0));
+      cpu::AddChannelSums(c, a.At<T>(lane), DataAt(b, lane), row);
+    }
+  }
+
+  void Normalize(const NormGroups& g, int64_t lanes, ConstLanes x, Lanes normal, Lanes rstd,
+                 Lanes mean) const override {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      cpu::Normalize(g, x.At<T>(lane), normal.At<T>(lane), rstd.At<T>(lane), mean.data ? mean.At<T>(lane) : nullptr);
+    }
+  }
+
+  void NormalizePullback(const NormGroups& g, const Channels& c, int64_t lanes, ConstLanes normal, ConstLanes rstd,
+                         ConstLanes gain, ConstLanes ct_y, Lanes ct_x) const override {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      cpu::NormalizePullback(g, c, normal.At<T>(lane), rstd.At<T>(lane), DataAt(gain, lane), ct_y.At<T>(lane),
+                             ct_x.At<T>(lane));
+    }
+  }
+
   int64_t ConvScratchElements(const WindowGeometry& g) const override {
     const int64_t inputs = g.in_channels / g.groups;
     return g.out_channels * g.K() + g.L() * g.K() + WindowGeometry::Volume(g.in) * inputs + 64;
   }
 
  private:
+  static const T* DataAt(const ConstLanes& lanes, int64_t lane) { return lanes.data ? lanes.At<T>(lane) : nullptr; }
+
   // Smaller rows go to slots that stay in the outer cache while they are reused and read; larger ones past it.
   static constexpr int64_t kStreamFromBytes = int64_t{16} << 20;
 

@@ -44,6 +44,15 @@ class ReferenceBackend : public Backend {
                    Lanes y) const override;
   void PutIndexed(const IndexGeometry& g, int64_t lanes, ConstLanes index, ConstLanes values, bool accumulate,
                   int64_t poison, Lanes x) const override;
+  void AveragePool(const WindowGeometry& g, bool count_pads, int64_t lanes, ConstLanes x, Lanes y) const override;
+  void AveragePoolPullback(const WindowGeometry& g, bool count_pads, int64_t lanes, ConstLanes ct_y,
+                           Lanes ct_x) const override;
+  void Affine(const Channels& c, int64_t lanes, ConstLanes x, ConstLanes gain, ConstLanes bias, Lanes y) const override;
+  void ChannelRows(const Channels& c, Terms terms, ConstLanes a, ConstLanes b, Lanes rows,
+                   bool accumulate) const override;
+  void Normalize(const NormGroups& g, int64_t lanes, ConstLanes x, Lanes normal, Lanes rstd, Lanes mean) const override;
+  void NormalizePullback(const NormGroups& g, const Channels& c, int64_t lanes, ConstLanes normal, ConstLanes rstd,
+                         ConstLanes gain, ConstLanes ct_y, Lanes ct_x) const override;
   void Softmax(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes x, Lanes y) const override;
   void SoftmaxPullback(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes y, ConstLanes ct_y,
                        Lanes ct_x) const override;

@@ -3,34 +3,47 @@
 #include <cmath>
 
 #include "worker/backend/reference/reference_backend.h"
+#include "worker/backend/window_lines.h"
 
 namespace jacserve::worker {
 namespace {
 
-// Calls visit(kernel position, output position, input position) for every pair that lies inside the input.
-template <class Visit>
-void ForEachTap(const WindowGeometry& g, Visit visit) {
-  Spatial k, l, n;
-  for (k[0] = 0; k[0] < g.kernel[0]; ++k[0])
-    for (k[1] = 0; k[1] < g.kernel[1]; ++k[1])
-      for (k[2] = 0; k[2] < g.kernel[2]; ++k[2])
-        for (l[0] = 0; l[0] < g.out[0]; ++l[0])
-          for (l[1] = 0; l[1] < g.out[1]; ++l[1])
-            for (l[2] = 0; l[2] < g.out[2]; ++l[2]) {
-              bool inside = true;
-              for (int axis = 0; axis < kSpatialAxes; ++axis) {
-                n[axis] = l[axis] * g.stride[axis] + k[axis] * g.dilation[axis] - g.pad_begin[axis];
-                inside = inside && n[axis] >= 0 && n[axis] < g.in[axis];
-              }
-              if (!inside) continue;
-              visit((k[0] * g.kernel[1] + k[1]) * g.kernel[2] + k[2], (l[0] * g.out[1] + l[1]) * g.out[2] + l[2],
-                    (n[0] * g.in[1] + n[1]) * g.in[2] + n[2]);
-            }
-}
-
 // Row of the patch matrix for input channel i (within its group) at kernel position k.
 int64_t PatchRow(const WindowGeometry& g, int64_t i, int64_t k) {
   return g.kernel_major ? k * (g.in_channels / g.groups) + i : i * WindowGeometry::Volume(g.kernel) + k;
+}
+
+// Does no window hang over an edge?
+bool AllInside(const WindowGeometry& g) {
+  for (int axis = 0; axis < kSpatialAxes; ++axis) {
+    const int64_t last = (g.out[axis] - 1) * g.stride[axis] + (g.kernel[axis] - 1) * g.dilation[axis];
+    if (g.pad_begin[axis] > 0 || last >= g.in[axis]) return false;
+  }
+  return true;
+}
+
+// 1 / count of each output position's window; 0 where it is empty.
+template <class T>
+std::vector<T> InverseCounts(const WindowGeometry& g, bool count_pads) {
+  std::array<std::vector<int64_t>, kSpatialAxes> counts;
+  for (int axis = 0; axis < kSpatialAxes; ++axis) {
+    const int64_t low = count_pads ? -g.pad_begin[axis] : 0, high = g.in[axis] + (count_pads ? g.pad_end[axis] : 0);
+    counts[axis].assign(g.out[axis], 0);
+    for (int64_t l = 0; l < g.out[axis]; ++l) {
+      for (int64_t k = 0; k < g.kernel[axis]; ++k) {
+        const int64_t n = l * g.stride[axis] + k * g.dilation[axis] - g.pad_begin[axis];
+        if (n >= low && n < high) ++counts[axis][l];
+      }
+    }
+  }
+  std::vector<T> inverse;
+  inverse.reserve(g.L());
+  for (int64_t c0 : counts[0]) {
+    for (int64_t c1 : counts[1]) {
+      for (int64_t c2 : counts[2]) inverse.push_back(c0 * c1 * c2 == 0 ? T(0) : T(1) / static_cast<T>(c0 * c1 * c2));
+    }
+  }
+  return inverse;
 }
 
 }  // namespace
@@ -41,11 +54,17 @@ void ReferenceBackend<T>::Patches(const WindowGeometry& g, int64_t lanes, ConstL
   for (int64_t lane = 0; lane < lanes; ++lane) {
     const T* in = x.At<T>(lane);
     T* out = patches.At<T>(lane);
-    std::fill_n(out, g.PatchSize(), T(0));
+    if (!AllInside(g)) std::fill_n(out, g.PatchSize(), T(0));
     for (int64_t c = 0; c < g.in_channels; ++c) {
       T* group = out + c / group_in * g.K() * g.L();
-      ForEachTap(g, [&](int64_t k, int64_t l, int64_t n) {
-        group[PatchRow(g, c % group_in, k) * g.L() + l] = in[c * in_volume + n];
+      ForEachLine(g, [&](const WindowLine& line) {
+        T* to = group + PatchRow(g, c % group_in, line.k) * g.L() + line.l;
+        const T* from = in + c * in_volume + line.n;
+        if (line.step == 1) {
+          std::copy_n(from, line.count, to);
+        } else {
+          for (int64_t p = 0; p < line.count; ++p) to[p] = from[p * line.step];
+        }
       });
     }
   }
@@ -77,7 +96,11 @@ void ReferenceBackend<T>::ConvDataPullback(const WindowGeometry& g, int64_t lane
       for (int64_t i = 0; i < group_in; ++i) {
         const T* kernel = w.At<T>(lane) + (o * group_in + i) * kernel_volume;
         T* channel = ct_in + (o / group_out * group_in + i) * in_volume;
-        ForEachTap(g, [&](int64_t k, int64_t l, int64_t n) { channel[n] += kernel[k] * ct_out[l]; });
+        ForEachLine(g, [&](const WindowLine& line) {
+          for (int64_t p = 0; p < line.count; ++p) {
+            channel[line.n + p * line.step] += kernel[line.k] * ct_out[line.l + p];
+          }
+        });
       }
     }
   }
@@ -119,12 +142,16 @@ void ReferenceBackend<T>::MaxPool(const WindowGeometry& g, int64_t lanes, ConstL
     std::fill_n(out, g.OutSize(), static_cast<T>(-INFINITY));
     for (int64_t c = 0; c < g.in_channels; ++c) {
       // Kernel positions come in C order, so the first maximum of a window is met first. NaN wins, as in frameworks.
-      ForEachTap(g, [&](int64_t, int64_t l, int64_t n) {
-        const T value = in[c * in_volume + n];
-        const int64_t p = c * g.L() + l;
-        if (where[p] < 0 || value > out[p] || (std::isnan(value) && !std::isnan(out[p]))) {
-          out[p] = value;
-          where[p] = static_cast<int32_t>(c * in_volume + n);
+      ForEachLine(g, [&](const WindowLine& line) {
+        T* best = out + c * g.L() + line.l;
+        int32_t* arg_best = where + c * g.L() + line.l;
+        for (int64_t p = 0; p < line.count; ++p) {
+          const int64_t n = c * in_volume + line.n + p * line.step;
+          const T value = in[n];
+          if (value > best[p] || arg_best[p] < 0 || (std::isnan(value) && !std::isnan(best[p]))) {
+            best[p] = value;
+            arg_best[p] = static_cast<int32_t>(n);
+          }
         }
       });
     }
@@ -141,6 +168,53 @@ void ReferenceBackend<T>::ScatterAdd(int64_t lanes, int64_t n_out, int64_t n_in,
     std::fill_n(ct_in, n_in, T(0));
     for (int64_t p = 0; p < n_out; ++p) {
       if (where[p] >= 0) ct_in[where[p]] += ct_out[p];
+    }
+  }
+}
+
+template <class T>
+void ReferenceBackend<T>::TakeAt(int64_t lanes, int64_t n_out, ConstLanes arg, ConstLanes x, Lanes y) const {
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    const int32_t* where = arg.At<int32_t>(lane);
+    const T* in = x.At<T>(lane);
+    T* out = y.At<T>(lane);
+    for (int64_t p = 0; p < n_out; ++p) out[p] = where[p] >= 0 ? in[where[p]] : T(0);
+  }
+}
+
+template <class T>
+void ReferenceBackend<T>::AveragePool(const WindowGeometry& g, bool count_pads, int64_t lanes, ConstLanes x,
+                                      Lanes y) const {
+  const std::vector<T> inverse = InverseCounts<T>(g, count_pads);
+  const int64_t in_volume = WindowGeometry::Volume(g.in);
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    std::fill_n(y.At<T>(lane), g.OutSize(), T(0));
+    for (int64_t c = 0; c < g.in_channels; ++c) {
+      const T* in = x.At<T>(lane) + c * in_volume;
+      T* out = y.At<T>(lane) + c * g.L();
+      ForEachLine(g, [&](const WindowLine& line) {
+        for (int64_t p = 0; p < line.count; ++p) out[line.l + p] += in[line.n + p * line.step];
+      });
+      for (int64_t l = 0; l < g.L(); ++l) out[l] *= inverse[l];
+    }
+  }
+}
+
+template <class T>
+void ReferenceBackend<T>::AveragePoolPullback(const WindowGeometry& g, bool count_pads, int64_t lanes, ConstLanes ct_y,
+                                              Lanes ct_x) const {
+  const std::vector<T> inverse = InverseCounts<T>(g, count_pads);
+  const int64_t in_volume = WindowGeometry::Volume(g.in);
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    std::fill_n(ct_x.At<T>(lane), g.InSize(), T(0));
+    for (int64_t c = 0; c < g.in_channels; ++c) {
+      const T* ct_out = ct_y.At<T>(lane) + c * g.L();
+      T* ct_in = ct_x.At<T>(lane) + c * in_volume;
+      ForEachLine(g, [&](const WindowLine& line) {
+        for (int64_t p = 0; p < line.count; ++p) {
+          ct_in[line.n + p * line.step] += ct_out[line.l + p] * inverse[line.l + p];
+        }
+      });
     }
   }
 }
