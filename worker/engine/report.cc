@@ -32,8 +32,10 @@ GraphReport ReportOn(const Graph& graph) {
     GraphReport::OpCount& count = counts[{node.domain, node.op_type}];
     count.op_type = node.op_type;
     count.domain = node.domain;
-    count.supported = FindOp(node.domain, node.op_type, graph.opset_version) != nullptr;
-    all_supported = all_supported && count.supported;
+    const int64_t opset = node.opset_version == 0 ? graph.opset_version : node.opset_version;
+    const bool supported = FindOp(node.domain, node.op_type, opset) != nullptr;
+    count.supported = supported && (count.count == 0 || count.supported);
+    all_supported = all_supported && supported;
     if (++count.count <= 8) count.nodes.push_back(node.name);
   }
   for (auto& [key, count] : counts) report.operators.push_back(std::move(count));

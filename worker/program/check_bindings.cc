@@ -65,7 +65,8 @@ absl::Status CheckBindings(const Graph& graph, const Bindings& bindings) {
 absl::Status CheckOperators(const Graph& graph, const std::vector<const GraphNode*>& nodes) {
   std::map<std::string, std::vector<std::string>> unsupported;
   for (const GraphNode* node : nodes) {
-    if (FindOp(node->domain, node->op_type, graph.opset_version) == nullptr) {
+    const int64_t opset = node->opset_version == 0 ? graph.opset_version : node->opset_version;
+    if (FindOp(node->domain, node->op_type, opset) == nullptr) {
       unsupported[node->domain.empty() ? node->op_type : absl::StrCat(node->domain, ".", node->op_type)].push_back(
           node->name);
     }

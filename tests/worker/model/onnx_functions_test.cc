@@ -24,8 +24,8 @@ onnx::FunctionProto& AddFunction(onnx::ModelProto& model, const std::string& nam
   return function;
 }
 
-onnx::NodeProto& AddNode(onnx::FunctionProto& function, const std::string& op_type,
-                         const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+onnx::NodeProto& AddBodyNode(onnx::FunctionProto& function, const std::string& op_type,
+                             const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
   onnx::NodeProto& node = *function.add_node();
   node.set_op_type(op_type);
   for (const std::string& input : inputs) node.add_input(input);
@@ -52,8 +52,8 @@ onnx::ModelProto ModelThatCalls() {
 TEST(OnnxFunctionsTest, CallsBecomeNodesOfTheFunctionsOpset) {
   onnx::ModelProto model = ModelThatCalls();
   onnx::FunctionProto& act = AddFunction(model, "act", {"a"}, {"b"});
-  AddNode(act, "Tanh", {"a"}, {"h"});  // the graph has a value h too
-  AddNode(act, "Exp", {"h"}, {"b"});
+  AddBodyNode(act, "Tanh", {"a"}, {"h"});  // the graph has a value h too
+  AddBodyNode(act, "Exp", {"h"}, {"b"});
   const auto graph = Import(model);
   ASSERT_TRUE(graph.ok()) << graph.status();
   const std::vector<GraphNode>& nodes = (*graph)->nodes;
@@ -72,7 +72,7 @@ TEST(OnnxFunctionsTest, AttributesAreThoseOfTheCallOrTheDefault) {
   for (const bool given : {true, false}) {
     onnx::ModelProto model = ModelThatCalls();
     onnx::FunctionProto& act = AddFunction(model, "act", {"a"}, {"b"});
-    onnx::NodeProto& elu = AddNode(act, "Selu", {"a"}, {"b"});
+    onnx::NodeProto& elu = AddBodyNode(act, "Selu", {"a"}, {"b"});
     AddReference(elu, "alpha", "slope");
     AddReference(elu, "beta", "of_nobody");
     AttributeProto fallback;
@@ -94,12 +94,12 @@ TEST(OnnxFunctionsTest, FunctionsCallFunctionsAndEachCallHasItsOwnNames) {
   onnx::ModelProto model = ModelThatCalls();
   onnx::FunctionProto& act = AddFunction(model, "act", {"a"}, {"b"});
   for (const auto& [in, out] : {std::pair("a", "h"), std::pair("h", "b")}) {
-    AddNode(act, "twice", {in, ""}, {out}).set_domain("own");
+    AddBodyNode(act, "twice", {in, ""}, {out}).set_domain("own");
   }
   onnx::FunctionProto& twice = AddFunction(model, "twice", {"a", "left_out", "not_given"}, {"b", "c"});
-  AddNode(twice, "Clip", {"a", "left_out", "not_given"}, {"h"});
-  AddNode(twice, "Add", {"h", "h"}, {"b"});
-  AddNode(twice, "Exp", {"h"}, {"c"});
+  AddBodyNode(twice, "Clip", {"a", "left_out", "not_given"}, {"h"});
+  AddBodyNode(twice, "Add", {"h", "h"}, {"b"});
+  AddBodyNode(twice, "Exp", {"h"}, {"c"});
   const auto graph = Import(model);
   ASSERT_TRUE(graph.ok()) << graph.status();
   ASSERT_EQ((*graph)->nodes.size(), 7u);
@@ -130,8 +130,8 @@ void ExpectRefusal(const onnx::ModelProto& model, absl::StatusCode code, const c
 TEST(OnnxFunctionsTest, RefusesWhatHasNoEnd) {
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   onnx::ModelProto circle = ModelThatCalls();
-  AddNode(AddFunction(circle, "act", {"a"}, {"b"}), "other", {"a"}, {"b"}).set_domain("own");
-  AddNode(AddFunction(circle, "other", {"a"}, {"b"}), "act", {"a"}, {"b"}).set_domain("own");
+  AddBodyNode(AddFunction(circle, "act", {"a"}, {"b"}), "other", {"a"}, {"b"}).set_domain("own");
+  AddBodyNode(AddFunction(circle, "other", {"a"}, {"b"}), "act", {"a"}, {"b"}).set_domain("own");
   ExpectRefusal(circle, kInvalid, "calls itself");
 
   // Each function calls the next one twice: 2^40 nodes.
@@ -139,14 +139,14 @@ TEST(OnnxFunctionsTest, RefusesWhatHasNoEnd) {
   for (int k = 0; k < 40; ++k) {
     const std::string name = k == 0 ? "act" : "f" + std::to_string(k), next = "f" + std::to_string(k + 1);
     onnx::FunctionProto& function = AddFunction(wide, name, {"a"}, {"b"});
-    AddNode(function, next, {"a"}, {"h"}).set_domain("own");
-    AddNode(function, next, {"h"}, {"b"}).set_domain("own");
+    AddBodyNode(function, next, {"a"}, {"h"}).set_domain("own");
+    AddBodyNode(function, next, {"h"}, {"b"}).set_domain("own");
   }
   ExpectRefusal(wide, kInvalid, "nodes");
 
   onnx::ModelProto heavy = ModelThatCalls();
-  AttributeProto& list = AddAttribute(AddNode(AddFunction(heavy, "act", {"a"}, {"b"}), "Relu", {"a"}, {"b"}), "list",
-                                      AttributeProto::INTS);
+  AttributeProto& list = AddAttribute(AddBodyNode(AddFunction(heavy, "act", {"a"}, {"b"}), "Relu", {"a"}, {"b"}),
+                                      "list", AttributeProto::INTS);
   for (int k = 0; k < 1000; ++k) list.add_ints(k);
   for (const char* output : {"u", "v"}) AddNode(heavy, "act", {"h"}, {output}).set_domain("own");
   ExpectRefusal(heavy, kInvalid, "its functions make more than", {.fields = 2'000});
@@ -163,7 +163,7 @@ TEST(OnnxFunctionsTest, RefusesCallsThatDoNotFit) {
   ExpectRefusal(given_twice, kInvalid, "given twice");
 
   onnx::ModelProto outside = ModelThatCalls();  // a function does not see the graph around it
-  AddNode(AddFunction(outside, "act", {"a"}, {"b"}), "MatMul", {"a", "W"}, {"b"});
+  AddBodyNode(AddFunction(outside, "act", {"a"}, {"b"}), "MatMul", {"a", "W"}, {"b"});
   ExpectRefusal(outside, kInvalid, "nothing makes");
 
   onnx::ModelProto reference = SmallModel();

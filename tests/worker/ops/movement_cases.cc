@@ -4,6 +4,8 @@
 namespace jacserve::worker {
 namespace {
 
+using Strings = std::vector<std::string>;
+
 void AddShapes(std::vector<OpCase>& cases) {
   cases.push_back(OpCaseBuilder("Reshape").X({2, 6}).I("s", {-1, 4, 3}).Node("Reshape", {"x", "s"}, "y").Done());
   cases.push_back(OpCaseBuilder("ReshapeMergesBatch")
@@ -226,29 +228,29 @@ void AddParts(std::vector<OpCase>& cases) {
   cases.push_back(OpCaseBuilder("Split")
                       .X({5, 2})
                       .I("s", {1, 4})
-                      .Node("Split", {"x", "s"}, {"a", "b"}, {{"axis", int64_t{1}}})
+                      .Node("Split", {"x", "s"}, Strings{"a", "b"}, {{"axis", int64_t{1}}})
                       .Node("Mul", {"b", "a"}, "y")
                       .Done());
   cases.push_back(OpCaseBuilder("SplitUneven")
                       .X({5, 2})
-                      .Node("Split", {"x"}, {"a", "b", "c"}, {{"axis", int64_t{1}}, {"num_outputs", int64_t{3}}})
+                      .Node("Split", {"x"}, Strings{"a", "b", "c"}, {{"axis", int64_t{1}}, {"num_outputs", int64_t{3}}})
                       .Node("Mul", {"b", "a"}, "d")
                       .Node("Mul", {"c", "d"}, "y")
                       .Done());
   cases.push_back(OpCaseBuilder("SplitOneUsed")
                       .X({6})
-                      .Node("Split", {"x"}, {"a", "y"}, {{"axis", int64_t{-1}}, {"num_outputs", int64_t{2}}})
+                      .Node("Split", {"x"}, Strings{"a", "y"}, {{"axis", int64_t{-1}}, {"num_outputs", int64_t{2}}})
                       .Done());
   cases.push_back(OpCaseBuilder("SplitByAttribute")
                       .Opset(11)
                       .X({6})
-                      .Node("Split", {"x"}, {"a", "b"}, {{"axis", int64_t{1}}, {"split", Ints{3, 3}}})
+                      .Node("Split", {"x"}, Strings{"a", "b"}, {{"axis", int64_t{1}}, {"split", Ints{3, 3}}})
                       .Node("Mul", {"a", "b"}, "y")
                       .Done());
   cases.push_back(OpCaseBuilder("SplitWeight")
                       .X({2})
                       .W("w", {6})
-                      .Node("Split", {"w"}, {"a", "b", "c"}, {{"num_outputs", int64_t{3}}})
+                      .Node("Split", {"w"}, Strings{"a", "b", "c"}, {{"num_outputs", int64_t{3}}})
                       .Node("Mul", {"a", "c"}, "d")
                       .Node("Mul", {"x", "d"}, "y")
                       .Done());
@@ -281,7 +283,36 @@ void AddParts(std::vector<OpCase>& cases) {
                       .I("c", {0, 1, 1})
                       .Node("Compress", {"x", "c"}, "y", {{"axis", int64_t{1}}})
                       .Done());
-  cases.push_back(OpCaseBuilder("DropoutMask").X({4}).Node("Dropout", {"x"}, {"y", "mask"}).Done());
+  cases.push_back(OpCaseBuilder("DropoutMask").X({4}).Node("Dropout", {"x"}, Strings{"y", "mask"}).Done());
+}
+
+// Files that hold one sample: shared values stand beside it without the axis of the samples being repeated.
+void AddExportedAtOne(std::vector<OpCase>& cases) {
+  cases.push_back(OpCaseBuilder("ClassTokenAtOne")
+                      .X({2, 3})
+                      .W("token", {1, 1, 3})
+                      .Node("Concat", {"token", "x"}, "y", {{"axis", int64_t{1}}})
+                      .ExportedAt(1)
+                      .Done());
+  cases.push_back(OpCaseBuilder("RowsAtOne")  // samples' rows are one axis, then apart again
+                      .X({4, 3})
+                      .W("w", {3, 2})
+                      .I("rows", {4, 3})
+                      .I("apart", {1, 4, 2})
+                      .Node("Reshape", {"x", "rows"}, "r")
+                      .Node("MatMul", {"r", "w"}, "h")
+                      .Node("Reshape", {"h", "apart"}, "y")
+                      .ExportedAt(1)
+                      .Done());
+  cases.push_back(OpCaseBuilder("LSTMAtOne")
+                      .X({3, 2})
+                      .W("w", {1, 8, 2})
+                      .W("r", {1, 8, 2})
+                      .W("h0", {1, 1, 2})
+                      .Node("Transpose", {"x"}, "t", {{"perm", Ints{1, 0, 2}}})
+                      .Node("LSTM", {"t", "w", "r", "", "", "h0"}, "y", {{"hidden_size", int64_t{2}}})
+                      .ExportedAt(1)
+                      .Done());
 }
 
 // What exporters write when a size is not known to them.
@@ -350,6 +381,7 @@ void AddMovementCases(std::vector<OpCase>& cases) {
   AddShapes(cases);
   AddIndexed(cases);
   AddParts(cases);
+  AddExportedAtOne(cases);
   AddShapeArithmetic(cases);
 }
 

@@ -59,6 +59,13 @@ OpCaseBuilder& OpCaseBuilder::Node(const std::string& op, std::vector<std::strin
   return *this;
 }
 
+OpCaseBuilder& OpCaseBuilder::ExportedAt(int64_t samples) {
+  for (GraphValue& input : graph_.inputs) {
+    if (input.shape[0] < 0) input.shape[0] = samples;
+  }
+  return *this;
+}
+
 OpCase OpCaseBuilder::Done(const std::string& output) {
   graph_.outputs = {{output, DType::kFloat32, {}, {}, false}};
   case_.graph = case_.problem.graph = std::make_shared<const Graph>(graph_);

@@ -38,6 +38,8 @@ class OpCaseBuilder {
   }
   OpCaseBuilder& Node(const std::string& op, std::vector<std::string> in, std::vector<std::string> out,
                       Attributes attributes = {});
+  // The file states this number of samples in the shapes of its inputs.
+  OpCaseBuilder& ExportedAt(int64_t samples);
   OpCase Done(const std::string& output = "y");
 
  private:
