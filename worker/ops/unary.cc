@@ -33,7 +33,7 @@ class UnaryOp : public Op {
   UnaryParams params_;
 };
 
-absl::StatusOr<std::unique_ptr<Op>> Make(UnaryFunction function, const GraphNode& node, float alpha) {
+absl::StatusOr<std::unique_ptr<Op>> Make(UnaryFunction function, const GraphNode& node, double alpha) {
   ASSIGN_OR_RETURN(alpha, FloatAttribute(node, "alpha", alpha));
   return std::make_unique<UnaryOp>(function, UnaryParams{.alpha = alpha});
 }
@@ -49,7 +49,7 @@ JACSERVE_MAKE_UNARY(Cos, 0)
 JACSERVE_MAKE_UNARY(Elu, 1)
 JACSERVE_MAKE_UNARY(Erf, 0)
 JACSERVE_MAKE_UNARY(Exp, 0)
-JACSERVE_MAKE_UNARY(LeakyRelu, 0.01f)
+JACSERVE_MAKE_UNARY(LeakyRelu, 0.01)
 JACSERVE_MAKE_UNARY(Log, 0)
 JACSERVE_MAKE_UNARY(Neg, 0)
 JACSERVE_MAKE_UNARY(Reciprocal, 0)

@@ -135,23 +135,30 @@ template <class T>
 void ReferenceBackend<T>::MaxPool(const WindowGeometry& g, int64_t lanes, ConstLanes x, Lanes y, Lanes arg) const {
   const int64_t in_volume = WindowGeometry::Volume(g.in);
   for (int64_t lane = 0; lane < lanes; ++lane) {
-    const T* in = x.At<T>(lane);
-    T* out = y.At<T>(lane);
-    int32_t* where = arg.At<int32_t>(lane);
-    std::fill_n(where, g.OutSize(), -1);
-    std::fill_n(out, g.OutSize(), static_cast<T>(-INFINITY));
     for (int64_t c = 0; c < g.in_channels; ++c) {
+      const T* in = x.At<T>(lane) + c * in_volume;
+      T* out = y.At<T>(lane) + c * g.L();
+      int32_t* where = arg.At<int32_t>(lane) + c * g.L();
+      const auto base = static_cast<int32_t>(c * in_volume);
+      std::fill_n(where, g.L(), -1);
+      std::fill_n(out, g.L(), static_cast<T>(-INFINITY));
       // Kernel positions come in C order, so the first maximum of a window is met first. NaN wins, as in frameworks.
       ForEachLine(g, [&](const WindowLine& line) {
-        T* best = out + c * g.L() + line.l;
-        int32_t* arg_best = where + c * g.L() + line.l;
+        T* best = out + line.l;
+        int32_t* arg_best = where + line.l;
         for (int64_t p = 0; p < line.count; ++p) {
-          const int64_t n = c * in_volume + line.n + p * line.step;
-          const T value = in[n];
-          if (value > best[p] || arg_best[p] < 0 || (std::isnan(value) && !std::isnan(best[p]))) {
-            best[p] = value;
-            arg_best[p] = static_cast<int32_t>(n);
-          }
+          const T value = in[line.n + p * line.step];
+          const bool better = !(value <= best[p]) & (best[p] == best[p]);  // no branch: it would be taken at random
+          best[p] = better ? value : best[p];
+          arg_best[p] = better ? base + static_cast<int32_t>(line.n + p * line.step) : arg_best[p];
+        }
+      });
+      if (std::find(where, where + g.L(), -1) == where + g.L()) continue;
+      // Windows of nothing but -infinity: their first position.
+      ForEachLine(g, [&](const WindowLine& line) {
+        for (int64_t p = 0; p < line.count; ++p) {
+          int32_t& first = where[line.l + p];
+          if (first < 0) first = base + static_cast<int32_t>(line.n + p * line.step);
         }
       });
     }
