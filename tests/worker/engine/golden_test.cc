@@ -24,7 +24,6 @@ constexpr Setup kSetups[] = {{"reference_float64", BackendKind::kReference, DTyp
 constexpr const char* kCases[] = {"batchnorm_eval",
                                   "cnn_maxpool_logsoftmax",
                                   "cnn_maxpool_ties",
-                                  "grouped_dilated_avgpool",
                                   "keras_dense_zero_bias",
                                   "mlp_tanh",
                                   "pairwise_dot",
