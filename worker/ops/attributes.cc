@@ -1,6 +1,7 @@
 #include "worker/ops/attributes.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -22,8 +23,14 @@ absl::StatusOr<T> Attribute(const GraphNode& node, const std::string& name, T fa
 absl::StatusOr<int64_t> IntAttribute(const GraphNode& node, const std::string& name, int64_t fallback) {
   return Attribute<int64_t>(node, name, fallback, "an integer");
 }
-absl::StatusOr<float> FloatAttribute(const GraphNode& node, const std::string& name, float fallback) {
-  return Attribute<float>(node, name, fallback, "a float");
+absl::StatusOr<double> FloatAttribute(const GraphNode& node, const std::string& name, double fallback) {
+  if (!node.attributes.contains(name)) return fallback;
+  ASSIGN_OR_RETURN(const float value, Attribute<float>(node, name, 0.0f, "a float"));
+  char text[64];
+  const auto written = std::to_chars(std::begin(text), std::end(text), value);
+  double decimal = value;
+  std::from_chars(std::begin(text), written.ptr, decimal);
+  return decimal;
 }
 absl::StatusOr<std::string> StringAttribute(const GraphNode& node, const std::string& name, std::string fallback) {
   return Attribute<std::string>(node, name, std::move(fallback), "a string");

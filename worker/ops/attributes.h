@@ -11,7 +11,9 @@ namespace jacserve::worker {
 
 // The attribute, or the fallback when the node has none. InvalidArgument: it has another type.
 absl::StatusOr<int64_t> IntAttribute(const GraphNode& node, const std::string& name, int64_t fallback);
-absl::StatusOr<float> FloatAttribute(const GraphNode& node, const std::string& name, float fallback);
+// The file's float as the decimal that it was written as, the shortest that is this float: frameworks mean 0.1, not
+// 0.100000001, and float64 arithmetic shows the difference.
+absl::StatusOr<double> FloatAttribute(const GraphNode& node, const std::string& name, double fallback);
 absl::StatusOr<std::string> StringAttribute(const GraphNode& node, const std::string& name, std::string fallback);
 absl::StatusOr<std::vector<int64_t>> IntsAttribute(const GraphNode& node, const std::string& name,
                                                    std::vector<int64_t> fallback);

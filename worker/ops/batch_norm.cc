@@ -298,7 +298,7 @@ class BatchNormTraining : public Op {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Op>> MakeBatchNormalization(const GraphNode& node, int opset) {
-  ASSIGN_OR_RETURN(const float epsilon, FloatAttribute(node, "epsilon", 1e-5f));
+  ASSIGN_OR_RETURN(const double epsilon, FloatAttribute(node, "epsilon", 1e-5));
   ASSIGN_OR_RETURN(const int64_t training, IntAttribute(node, "training_mode", 0));
   ASSIGN_OR_RETURN(const int64_t spatial, IntAttribute(node, "spatial", 1));
   bool others = false;

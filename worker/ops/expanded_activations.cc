@@ -7,7 +7,7 @@
 namespace jacserve::worker {
 
 absl::Status ExpandCelu(Expansion& e, int) {
-  ASSIGN_OR_RETURN(const float alpha, FloatAttribute(e.node(), "alpha", 1.0f));
+  ASSIGN_OR_RETURN(const double alpha, FloatAttribute(e.node(), "alpha", 1.0));
   if (alpha == 0) return absl::InvalidArgumentError("alpha is 0");
   const std::string scale = e.Number(alpha);
   e.Output(0, e.Add("Mul", {e.Add("Elu", {e.Add("Div", {e.x(0), scale})}), scale}));

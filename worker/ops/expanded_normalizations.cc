@@ -10,9 +10,9 @@ namespace jacserve::worker {
 
 absl::Status ExpandLRN(Expansion& e, int) {
   ASSIGN_OR_RETURN(const int64_t size, IntAttribute(e.node(), "size", 0));
-  ASSIGN_OR_RETURN(const float alpha, FloatAttribute(e.node(), "alpha", 0.0001f));
-  ASSIGN_OR_RETURN(const float beta, FloatAttribute(e.node(), "beta", 0.75f));
-  ASSIGN_OR_RETURN(const float bias, FloatAttribute(e.node(), "bias", 1.0f));
+  ASSIGN_OR_RETURN(const double alpha, FloatAttribute(e.node(), "alpha", 0.0001));
+  ASSIGN_OR_RETURN(const double beta, FloatAttribute(e.node(), "beta", 0.75));
+  ASSIGN_OR_RETURN(const double bias, FloatAttribute(e.node(), "bias", 1.0));
   if (!e.in().has(0)) return absl::InvalidArgumentError("needs an input");
   const Shape& x = e.shape(0);
   if (x.size() < 2) return absl::InvalidArgumentError(absl::StrCat("shape ", ShapeText(x), " has no channels"));
@@ -28,7 +28,7 @@ absl::Status ExpandLRN(Expansion& e, int) {
                                   {"count_include_pad", int64_t{1}}});
   const std::string scaled = e.Add("Mul", {reshape(mean, x), e.Number(alpha)});
   const std::string base = e.Add("Add", {scaled, e.Number(bias)});
-  e.Output(0, e.Add("Mul", {e.x(0), PositivePower(e, base, -double{beta})}));
+  e.Output(0, e.Add("Mul", {e.x(0), PositivePower(e, base, -beta)}));
   return absl::OkStatus();
 }
 

@@ -35,7 +35,7 @@ std::string FlatSpace(Expansion& e) {
 absl::StatusOr<double> Exponent(const GraphNode& node, int opset) {
   double p = 2.0;
   if (opset < 2) {
-    ASSIGN_OR_RETURN(p, FloatAttribute(node, "p", 2.0f));
+    ASSIGN_OR_RETURN(p, FloatAttribute(node, "p", 2.0));
   } else {
     ASSIGN_OR_RETURN(const int64_t whole, IntAttribute(node, "p", 2));
     p = static_cast<double>(whole);

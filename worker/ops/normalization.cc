@@ -191,7 +191,7 @@ class Normalization : public Op {
 };
 
 absl::StatusOr<std::unique_ptr<Op>> Make(const GraphNode& node, Form form) {
-  ASSIGN_OR_RETURN(form.epsilon, FloatAttribute(node, "epsilon", 1e-5f));
+  ASSIGN_OR_RETURN(form.epsilon, FloatAttribute(node, "epsilon", 1e-5));
   return std::make_unique<Normalization>(form);
 }
 

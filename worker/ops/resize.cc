@@ -193,7 +193,7 @@ absl::StatusOr<std::unique_ptr<Op>> MakeResize(const GraphNode& node, int opset)
   form.sizes_input = 3;
   ASSIGN_OR_RETURN(form.modes.coordinates, StringAttribute(node, "coordinate_transformation_mode", "half_pixel"));
   ASSIGN_OR_RETURN(form.modes.nearest, StringAttribute(node, "nearest_mode", "round_prefer_floor"));
-  ASSIGN_OR_RETURN(form.modes.cubic_a, FloatAttribute(node, "cubic_coeff_a", -0.75f));
+  ASSIGN_OR_RETURN(form.modes.cubic_a, FloatAttribute(node, "cubic_coeff_a", -0.75));
   ASSIGN_OR_RETURN(const int64_t exclude, IntAttribute(node, "exclude_outside", 0));
   form.modes.exclude_outside = exclude != 0;
   ASSIGN_OR_RETURN(const int64_t antialias, IntAttribute(node, "antialias", 0));

@@ -69,7 +69,7 @@ class UnaryOp : public Op {
 
 struct Parameter {
   const char* name = nullptr;
-  float fallback = 0;
+  double fallback = 0;
 };
 
 absl::StatusOr<std::unique_ptr<Op>> Make(UnaryFunction function, const GraphNode& node, Parameter alpha = {},
@@ -100,20 +100,20 @@ JACSERVE_MAKE_UNARY(Atanh)
 JACSERVE_MAKE_UNARY(Ceil)
 JACSERVE_MAKE_UNARY(Cos)
 JACSERVE_MAKE_UNARY(Cosh)
-JACSERVE_MAKE_UNARY(Elu, {"alpha", 1.0f})
+JACSERVE_MAKE_UNARY(Elu, {"alpha", 1.0})
 JACSERVE_MAKE_UNARY(Erf)
 JACSERVE_MAKE_UNARY(Exp)
 JACSERVE_MAKE_UNARY(Floor)
-JACSERVE_MAKE_UNARY(HardSigmoid, {"alpha", 0.2f}, {"beta", 0.5f})
+JACSERVE_MAKE_UNARY(HardSigmoid, {"alpha", 0.2}, {"beta", 0.5})
 JACSERVE_MAKE_UNARY(HardSwish)
-JACSERVE_MAKE_UNARY(LeakyRelu, {"alpha", 0.01f})
+JACSERVE_MAKE_UNARY(LeakyRelu, {"alpha", 0.01})
 JACSERVE_MAKE_UNARY(Log)
 JACSERVE_MAKE_UNARY(Neg)
 JACSERVE_MAKE_UNARY(Reciprocal)
 JACSERVE_MAKE_UNARY(Relu)
 JACSERVE_MAKE_UNARY(Round)
-JACSERVE_MAKE_UNARY(Selu, {"alpha", 1.67326319217681884765625f}, {"gamma", 1.05070102214813232421875f})
-JACSERVE_MAKE_UNARY(Shrink, {"lambd", 0.5f}, {"bias", 0.0f})
+JACSERVE_MAKE_UNARY(Selu, {"alpha", 1.67326319217681884765625}, {"gamma", 1.05070102214813232421875})
+JACSERVE_MAKE_UNARY(Shrink, {"lambd", 0.5}, {"bias", 0.0})
 JACSERVE_MAKE_UNARY(Sigmoid)
 JACSERVE_MAKE_UNARY(Sign)
 JACSERVE_MAKE_UNARY(Sin)
@@ -123,7 +123,7 @@ JACSERVE_MAKE_UNARY(Softsign)
 JACSERVE_MAKE_UNARY(Sqrt)
 JACSERVE_MAKE_UNARY(Tan)
 JACSERVE_MAKE_UNARY(Tanh)
-JACSERVE_MAKE_UNARY(ThresholdedRelu, {"alpha", 1.0f})
+JACSERVE_MAKE_UNARY(ThresholdedRelu, {"alpha", 1.0})
 #undef JACSERVE_MAKE_UNARY
 
 absl::StatusOr<std::unique_ptr<Op>> MakeGelu(const GraphNode& node, int) {

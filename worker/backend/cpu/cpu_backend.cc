@@ -138,6 +138,14 @@ class CpuBackend : public ReferenceBackend<T> {
                         Scratch& scratch) const override {
     const int64_t inputs = g.in_channels / g.groups, outputs = g.out_channels / g.groups;
     const int64_t volume = WindowGeometry::Volume(g.kernel), in_volume = WindowGeometry::Volume(g.in);
+    if (inputs * outputs < kLeastProduct) {
+      ReferenceBackend<T>::ConvDataPullback(g, lanes, ct_y, w, ct_x, scratch);
+      return;
+    }
+    if (IsPointwise(g)) {
+      PointwisePullback(g, lanes, ct_y, w, ct_x);
+      return;
+    }
     const Scratch::Frame frame(scratch);
     auto* kernel = static_cast<T*>(scratch.Take(g.out_channels * g.K() * sizeof(T)));
     auto* columns = static_cast<T*>(scratch.Take(g.L() * g.K() * sizeof(T)));
@@ -197,6 +205,26 @@ class CpuBackend : public ReferenceBackend<T> {
 
  private:
   static const T* DataAt(const ConstLanes& lanes, int64_t lane) { return lanes.data ? lanes.At<T>(lane) : nullptr; }
+
+  // Fewer channels to sum over than this, as in depthwise convolutions: a line at a time is faster than products.
+  static constexpr int64_t kLeastProduct = 8;
+
+  // Is each patch one input position, all of them in order?
+  static bool IsPointwise(const WindowGeometry& g) {
+    return WindowGeometry::Volume(g.kernel) == 1 && g.in == g.out && g.pad_begin == Spatial{0, 0, 0};
+  }
+
+  // ct_x [i, L] = W^T ct_y.
+  static void PointwisePullback(const WindowGeometry& g, int64_t lanes, ConstLanes ct_y, ConstLanes w, Lanes ct_x) {
+    const int64_t inputs = g.in_channels / g.groups, outputs = g.out_channels / g.groups, l = g.L();
+    const GemmShape product{.transpose_a = true, .m = inputs, .n = l, .k = outputs, .lda = inputs, .ldb = l, .ldc = l};
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      for (int64_t group = 0; group < g.groups; ++group) {
+        Product(product, w.At<T>(lane) + group * outputs * inputs, ct_y.At<T>(lane) + group * outputs * l,
+                ct_x.At<T>(lane) + group * inputs * l);
+      }
+    }
+  }
 
   // Smaller rows go to slots that stay in the outer cache while they are reused and read; larger ones past it.
   static constexpr int64_t kStreamFromBytes = int64_t{16} << 20;

@@ -46,6 +46,45 @@ std::vector<T> InverseCounts(const WindowGeometry& g, bool count_pads) {
   return inverse;
 }
 
+// best, arg: of each window of one channel, which begins at number `base` of its sample. Kernel positions come in C
+// order, so the first maximum is met first.
+template <class T>
+void MaxOfChannel(const WindowGeometry& g, const T* in, int32_t base, T* best, int32_t* arg) {
+  const auto at = [&](const WindowLine& line, int64_t p) { return line.n + p * line.step; };
+  std::fill_n(arg, g.L(), -1);
+  std::fill_n(best, g.L(), static_cast<T>(-INFINITY));
+  bool ordered = true;
+  ForEachLine(g, [&](const WindowLine& line) {
+    const T* __restrict from = in + line.n;
+    T* __restrict own = best + line.l;
+    int32_t* __restrict own_arg = arg + line.l;
+    const auto step = static_cast<int32_t>(line.step);
+    int32_t n = base + static_cast<int32_t>(line.n);
+    bool line_ordered = true;
+    for (int64_t p = 0; p < line.count; ++p, n += step) {  // selections, not branches: those would be taken at random
+      const T value = from[p * line.step];
+      const bool better = value > own[p];
+      own_arg[p] = better ? n : own_arg[p];
+      own[p] = better ? value : own[p];
+      line_ordered = line_ordered & (value == value);
+    }
+    ordered = ordered && line_ordered;
+  });
+  if (ordered && std::find(arg, arg + g.L(), -1) == arg + g.L()) return;
+  // A NaN wins, as in frameworks; of a window of nothing but -infinity the first position does.
+  ForEachLine(g, [&](const WindowLine& line) {
+    for (int64_t p = 0; p < line.count; ++p) {
+      const T value = in[at(line, p)];
+      T& own = best[line.l + p];
+      int32_t& own_arg = arg[line.l + p];
+      if (own_arg < 0 || (std::isnan(value) && !std::isnan(own))) {
+        own = value;
+        own_arg = base + static_cast<int32_t>(at(line, p));
+      }
+    }
+  });
+}
+
 }  // namespace
 
 template <class T>
@@ -135,25 +174,9 @@ template <class T>
 void ReferenceBackend<T>::MaxPool(const WindowGeometry& g, int64_t lanes, ConstLanes x, Lanes y, Lanes arg) const {
   const int64_t in_volume = WindowGeometry::Volume(g.in);
   for (int64_t lane = 0; lane < lanes; ++lane) {
-    const T* in = x.At<T>(lane);
-    T* out = y.At<T>(lane);
-    int32_t* where = arg.At<int32_t>(lane);
-    std::fill_n(where, g.OutSize(), -1);
-    std::fill_n(out, g.OutSize(), static_cast<T>(-INFINITY));
     for (int64_t c = 0; c < g.in_channels; ++c) {
-      // Kernel positions come in C order, so the first maximum of a window is met first. NaN wins, as in frameworks.
-      ForEachLine(g, [&](const WindowLine& line) {
-        T* best = out + c * g.L() + line.l;
-        int32_t* arg_best = where + c * g.L() + line.l;
-        for (int64_t p = 0; p < line.count; ++p) {
-          const int64_t n = c * in_volume + line.n + p * line.step;
-          const T value = in[n];
-          if (value > best[p] || arg_best[p] < 0 || (std::isnan(value) && !std::isnan(best[p]))) {
-            best[p] = value;
-            arg_best[p] = static_cast<int32_t>(n);
-          }
-        }
-      });
+      MaxOfChannel(g, x.At<T>(lane) + c * in_volume, static_cast<int32_t>(c * in_volume), y.At<T>(lane) + c * g.L(),
+                   arg.At<int32_t>(lane) + c * g.L());
     }
   }
 }
