@@ -1,4 +1,6 @@
 // Cases of elementwise functions of one, two and three inputs, and of casts.
+#include <limits>
+
 #include "tests/worker/ops/op_builder.h"
 
 namespace jacserve::worker {
@@ -120,14 +122,16 @@ void AddTruths(std::vector<OpCase>& cases) {
                       .Node("Where", {"c", "w", "w"}, "s")
                       .Node("Mul", {"s", "x"}, "y")
                       .Done());
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   cases.push_back(OpCaseBuilder("IsInf")
                       .X({6})
-                      .I("zero", {0})
-                      .Node("Cast", {"zero"}, "z", {{"to", int64_t{1}}})
-                      .Node("Div", {"x", "z"}, "q")
+                      .W("w", {6})
+                      .Node("Constant", {}, "high", {{"value_float", kInfinity}})
+                      .Node("Constant", {}, "low", {{"value_float", -kInfinity}})
+                      .Node("Less", {"x", "w"}, "less")
+                      .Node("Where", {"less", "low", "high"}, "q")
                       .Node("IsInf", {"q"}, "c", {{"detect_negative", int64_t{0}}})
-                      .Node("Cast", {"c"}, "m", {{"to", int64_t{1}}})
-                      .Node("Mul", {"m", "x"}, "y")
+                      .Node("Where", {"c", "x", "w"}, "y")
                       .Done());
 }
 
