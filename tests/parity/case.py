@@ -42,7 +42,8 @@ class Case:
     def batches(self):
         """[inputs] or, for a pairwise target, [inputs, inputs of a second batch that is one sample longer]."""
         rng = self.rng()
-        return [{name: draw(rng, more) for name, draw in self.inputs.items()} for more in range(1 + bool(self.pairwise))]
+        sizes = (0, 1) if self.pairwise else (0,)
+        return [{name: draw(rng, more) for name, draw in self.inputs.items()} for more in sizes]
 
     def target(self):
         if not self.pairwise:

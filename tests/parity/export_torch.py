@@ -48,10 +48,10 @@ def similarity(case, u, v):
     dot = u @ v.T
     if case.pairwise == "dot":
         return case.sign * dot
-    squares = (u * u).sum(1)[:, None], (v * v).sum(1)[None, :]
     if case.pairwise == "sqdist":
-        return case.sign * ((u[:, None, :] - v[None, :, :]) ** 2).sum(-1)
-    return case.sign * dot / (squares[0].clamp(min=case.epsilon) * squares[1].clamp(min=case.epsilon)).sqrt()
+        return case.sign * ((u[:, None] - v[None]) ** 2).sum(-1)
+    u_norm, v_norm = ((each * each).sum(1).clamp(min=case.epsilon).sqrt() for each in (u, v))
+    return case.sign * dot / (u_norm[:, None] * v_norm[None])
 
 
 def jacobian(case, module, batches):
@@ -73,7 +73,8 @@ def jacobian(case, module, batches):
     chosen = [data[index] for index in smooth]
     blocks = torch.func.jacrev(target, argnums=(0, 1), chunk_size=1)(parameters, chosen)
     value = target(parameters, chosen)
-    return value.numpy(), {name: block.numpy() for name, block in blocks[0].items()}, [each.numpy() for each in blocks[1]]
+    parameter_blocks = {name: block.numpy() for name, block in blocks[0].items()}
+    return value.numpy(), parameter_blocks, [block.numpy() for block in blocks[1]]
 
 
 def export(case, folder):

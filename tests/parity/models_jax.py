@@ -5,6 +5,7 @@ A function takes a generator and returns (parameters, apply(parameters, *inputs)
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 from jax import lax
 
 from case import normal, registry, tokens
@@ -93,6 +94,14 @@ def conv_depthwise_dilated(rng):
 @case(x=normal(2, 8, 8, 2))
 def conv_pooled(rng):
     def apply(p, x):
+        x = nnx.max_pool(jax.nn.relu(conv(x, p["a"])), window_shape=(2, 2), strides=(2, 2))
+        return nnx.avg_pool(conv(x, p["b"]), window_shape=(2, 2), strides=(2, 2)).reshape(x.shape[0], -1)
+    return {"a": weight(rng, 3, 3, 2, 4), "b": weight(rng, 3, 3, 4, 3)}, apply
+
+
+@case(x=normal(2, 8, 8, 2))
+def conv_pooled_by_windows(rng):
+    def apply(p, x):
         x = lax.reduce_window(jax.nn.relu(conv(x, p["a"])), -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
         x = lax.reduce_window(conv(x, p["b"]), 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") / 4
         return x.reshape(x.shape[0], -1)
@@ -122,7 +131,7 @@ def attention_heads_einsum(rng):
 @case(x=normal(3, 4, 3))
 def gru_unrolled(rng):
     def apply(p, x):
-        state = jnp.zeros_like(x[:, 0, :1]) * p["start"]
+        state = jnp.ones_like(x[:, 0, :1]) * p["start"]
         for step in range(4):
             both = jnp.concatenate([x[:, step], state], -1)
             reset, update = jnp.split(jax.nn.sigmoid(affine(p["gates"], both)), 2, -1)
@@ -130,6 +139,16 @@ def gru_unrolled(rng):
             state = update * state + (1 - update) * new
         return state
     return {"start": rng.standard_normal(5), "gates": dense(rng, 8, 10), "new": dense(rng, 8, 5)}, apply
+
+
+@case(x=normal(3, 4, 3))
+def rnn_scanned(rng):
+    def apply(p, x):
+        def step(state, now):
+            state = jnp.tanh(now @ p["in"] + state @ p["state"])
+            return state, state
+        return lax.scan(step, jnp.zeros((x.shape[0], 5), x.dtype), x.swapaxes(0, 1))[0]
+    return {"in": weight(rng, 3, 5), "state": weight(rng, 5, 5)}, apply
 
 
 @case(x=normal(7, 2), wrt_inputs=True)
@@ -141,15 +160,15 @@ def physics_informed_sin(rng):
 @case(x=normal(5, 2))
 def physics_informed_residual(rng):
     """The residual of u_t = u_xx itself, with the derivatives of the network inside the graph."""
-    def network(p, t, x):
-        hidden = jnp.tanh(jnp.stack([t, x]) @ p["a"]["w"] + p["a"]["b"])
-        return (hidden @ p["b"]["w"] + p["b"]["b"])[0]
-
     def apply(p, points):
-        def residual(point):
-            u_t = jax.grad(network, 1)(p, *point)
-            return u_t - jax.grad(jax.grad(network, 2), 2)(p, *point)
-        return jax.vmap(residual)(points)
+        def along(function, z):
+            return jax.jvp(function, (z,), (jnp.ones_like(z),))[1]
+
+        def network(t, x):
+            return jnp.tanh(t * p["a"]["w"][0] + x * p["a"]["w"][1] + p["a"]["b"]) @ p["b"]["w"]
+        t, x = points[:, :1], points[:, 1:]
+        u_xx = along(lambda outer: along(lambda inner: network(t, inner), outer), x)
+        return along(lambda t: network(t, x), t) - u_xx
     return {"a": dense(rng, 2, 6), "b": dense(rng, 6, 1)}, apply
 
 

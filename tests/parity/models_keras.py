@@ -26,7 +26,8 @@ def mlp_elu_softplus_softsign():
 
 @case(x=normal(5, 4), rounded_constants=True)
 def mlp_gelu_selu():
-    return keras.Sequential([layers.Dense(8, "gelu"), layers.Dense(8, "selu"), layers.Dense(2)])
+    return keras.Sequential([layers.Dense(8, lambda x: ops.gelu(x, approximate=True)), layers.Dense(8, "selu"),
+                             layers.Dense(2)])
 
 
 @case(x=normal(5, 4), rounded_constants=True)
@@ -41,7 +42,8 @@ class Encoder(keras.Model):
     def __init__(self, policy):
         super().__init__(name="nn")
         self.policy = policy
-        self.body = [layers.Conv2D(3, 8, 4, "same", activation="relu"), layers.Conv2D(4, 4, 2, "same", activation="relu"),
+        self.body = [layers.Conv2D(3, 8, 4, "same", activation="relu"),
+                     layers.Conv2D(4, 4, 2, "same", activation="relu"),
                      layers.Conv2D(4, 3, 1, "same", activation="relu"), layers.Flatten(), layers.Dense(6, "relu")]
         self.embedding, self.logits = layers.Dense(5, name="embedding"), layers.Dense(4, name="logits")
 
@@ -137,6 +139,11 @@ def lstm_unrolled():
     return keras.Sequential([layers.LSTM(5, unroll=True), layers.Dense(2)])
 
 
+@case(x=normal(3, 5, 4))
+def lstm_looped():
+    return keras.Sequential([layers.LSTM(5), layers.Dense(2)])
+
+
 @case(x=normal(3, 5, 4), wrt_inputs=True)
 def gru_unrolled():
     return keras.Sequential([layers.GRU(5, return_sequences=True, unroll=True), layers.Dense(2)])
@@ -144,8 +151,8 @@ def gru_unrolled():
 
 @case(x=tokens(9, 3, 6, dtype=np.int32))
 def token_embedding_conv():
-    return keras.Sequential([layers.Embedding(9, 4), layers.Conv1D(5, 3, activation="relu"), layers.GlobalMaxPooling1D(),
-                             layers.Dense(3)])
+    return keras.Sequential([layers.Embedding(9, 4), layers.Conv1D(5, 3, activation="relu"),
+                             layers.GlobalMaxPooling1D(), layers.Dense(3)])
 
 
 @case(x=normal(4, 6))
@@ -170,7 +177,7 @@ def rms_norm():
 def squeeze_excite():
     x = start = keras.Input((6, 6, 4))
     x = layers.Conv2D(6, 3, padding="same")(x)
-    gate = layers.Dense(6, "sigmoid")(layers.Dense(2, "relu")(layers.GlobalAveragePooling2D(keepdims=True)(x)))
+    gate = layers.Dense(6, "sigmoid")(layers.Dense(2, "tanh")(layers.GlobalAveragePooling2D(keepdims=True)(x)))
     return keras.Model(start, layers.Dense(3)(layers.GlobalAveragePooling2D()(ops.relu(x * gate))))
 
 
@@ -198,5 +205,5 @@ def two_inputs_product():
 
 @case(x=normal(4, 6, 5))
 def einsum_dense_and_permute():
-    return keras.Sequential([layers.EinsumDense("abc,cd->abd", (None, 4), bias_axes="d"), layers.Permute((2, 1)),
+    return keras.Sequential([layers.EinsumDense("abc,cd->abd", (6, 4), bias_axes="d"), layers.Permute((2, 1)),
                              layers.Dense(3, "relu"), layers.Reshape((12,)), layers.Dense(2)])
