@@ -1,12 +1,13 @@
 # The few commands that people type. Each one brings what it needs: a fresh Debian 12 machine needs nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help deps build test demo bench format check-format
+.PHONY: help deps build test demo bench parity format check-format
 
 JOBS := $(shell nproc)
 PRESET := release
 BIN := build/$(PRESET)/bin
 SEED := tests/golden/seed_full
 PACKAGES := $(shell sed -e 's/\#.*//' packages.txt)
+PARITY := build/parity-venv
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES = $(shell find common worker server client tests bench -name '*.h' -o -name '*.cc')
 
@@ -37,6 +38,14 @@ demo: build  ## the Jacobian of the seed network (14 GB) through a coordinator a
 
 bench: build  ## the figures of README.md: ratios against a floor or a peer
 	$(firstword $(wildcard build/parity-venv/bin/python) python3) bench/report.py $(BIN) tests/golden bench/results
+
+parity: $(PARITY)/installed build  ## real models of torch, Keras and JAX against their frameworks (downloads 4 GB once)
+	$(PARITY)/bin/python tests/parity/run.py $(PARITY_ARGS)
+
+$(PARITY)/installed: tests/parity/requirements.txt | deps
+	python3 -m venv $(PARITY)
+	$(PARITY)/bin/pip install -q -r $<
+	touch $@
 
 format: deps  ## format our C++
 	clang-format -i $(SOURCES)
