@@ -57,14 +57,16 @@ class EngineImpl : public Engine {
     needs.samples = target_.samples();
     needs.window_samples = tile_.window_samples;
     needs.threads = options.threads;
-    needs.thread_bytes = tile_.lane_bytes + std::max(tile_.scratch_bytes, linearizer_.ScratchBytes());
+    const int64_t shared_scratch = SharedValues::ScratchBytes(program_, *backend_);
+    needs.thread_bytes =
+        std::max(tile_.lane_bytes + std::max(tile_.scratch_bytes, linearizer_.ScratchBytes()), shared_scratch);
     needs.fixed_bytes = SharedValues::PlannedBytes(program_, plan_, *backend_) + InputBytes() +
                         needs.samples * program_.values[program_.output].elements * bytes;
     for (const BlockInfo& block : layout_.blocks) {
       if (block.connected) needs.largest_row_bytes = std::max(needs.largest_row_bytes, block.row_bytes);
     }
     ASSIGN_OR_RETURN(memory_, PlanMemory(needs, options.memory_budget_bytes));
-    Scratch scratch(std::max(tile_.scratch_bytes, linearizer_.ScratchBytes()));
+    Scratch scratch(shared_scratch);
     backend_->PrepareThread();
     shared_.Compute(program_, plan_, problem_, *backend_, rounding_, scratch);
     SetInputs();

@@ -66,6 +66,15 @@ int64_t SharedValues::PlannedBytes(const SampleProgram& program, const PullbackP
   return elements * backend.element_bytes();
 }
 
+int64_t SharedValues::ScratchBytes(const SampleProgram& program, const Backend& backend) {
+  int64_t elements = 0;
+  for (const ProgramNode& node : program.nodes) {
+    if (node.batched) continue;
+    elements = std::max(elements, 2 * node.op->ScratchElements(backend) + node.op->SavedElements(backend));
+  }
+  return elements * backend.element_bytes() + 64 * 64;
+}
+
 void SharedValues::Compute(const SampleProgram& program, const PullbackPlan& plan, const JacobianProblem& problem,
                            const Backend& backend, const ValueRounding& rounding, Scratch& scratch) {
   values_.assign(program.values.size(), nullptr);

@@ -23,6 +23,8 @@ class SharedValues {
   // Bytes that Compute will allocate.
   static int64_t PlannedBytes(const SampleProgram& program, const PullbackPlan& plan, const Backend& backend);
 
+  static int64_t ScratchBytes(const SampleProgram& program, const Backend& backend);  // that Compute takes
+
   void Compute(const SampleProgram& program, const PullbackPlan& plan, const JacobianProblem& problem,
                const Backend& backend, const ValueRounding& rounding, Scratch& scratch);
 

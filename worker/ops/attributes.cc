@@ -87,6 +87,12 @@ absl::StatusOr<std::vector<double>> ConstantFloats(const InputFacts& in, size_t 
   return values;
 }
 
+absl::StatusOr<std::vector<double>> KnownNumbers(const InputFacts& in, size_t i, absl::string_view what) {
+  if (in.has(i) && IsFloat(in[i].dtype)) return ConstantFloats(in, i, what);
+  ASSIGN_OR_RETURN(const std::vector<int64_t> values, ConstantInts(in, i, what));
+  return std::vector<double>(values.begin(), values.end());
+}
+
 std::vector<int64_t> IntsOf(const HostTensor& tensor) {
   std::vector<int64_t> values(Elements(tensor.shape));
   for (size_t p = 0; p < values.size(); ++p) {

@@ -28,8 +28,9 @@ absl::StatusOr<std::vector<int64_t>> NormalAxes(std::vector<int64_t> axes, int64
 // Integers that input i must be known to hold. InvalidArgument: it has no integer type; Unimplemented: it depends on
 // numbers that are not known when the graph is compiled.
 absl::StatusOr<std::vector<int64_t>> ConstantInts(const InputFacts& in, size_t i, absl::string_view what);
-// The same for floats that the graph itself holds.
+// The same for floats that the graph itself holds, and for numbers of either kind.
 absl::StatusOr<std::vector<double>> ConstantFloats(const InputFacts& in, size_t i, absl::string_view what);
+absl::StatusOr<std::vector<double>> KnownNumbers(const InputFacts& in, size_t i, absl::string_view what);
 std::vector<int64_t> IntsOf(const HostTensor& tensor);  // int32, int64 or bool
 HostTensor IntTensor(DType dtype, Shape shape, const std::vector<int64_t>& values);
 

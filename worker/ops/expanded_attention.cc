@@ -62,7 +62,6 @@ absl::StatusOr<std::string> AddBias(Expansion& e, std::string scores, int64_t qu
     }
     std::string mask = e.x(kMask);
     if (e.in()[kMask].dtype == DType::kBool) {
-      RETURN_IF_ERROR(NeedRules("Where"));
       mask = e.Add("Where", {mask, e.Number(0.0), e.Number(-std::numeric_limits<double>::infinity())});
     }
     scores = e.Add("Add", {scores, mask});
@@ -107,9 +106,9 @@ absl::Status ExpandAttention(Expansion& e, int) {
     return absl::InvalidArgumentError(absl::StrCat("heads of Q ", ShapeText(e.shape(0)), ", K ", ShapeText(e.shape(1)),
                                                    " and V ", ShapeText(e.shape(2)), " do not fit each other"));
   }
-  ASSIGN_OR_RETURN(const float scale, FloatAttribute(e.node(), "scale", 0.0f));
+  ASSIGN_OR_RETURN(const double scale, FloatAttribute(e.node(), "scale", 0.0f));
   const double factor = scale != 0 ? scale : 1.0 / std::sqrt(static_cast<double>(q.size));
-  ASSIGN_OR_RETURN(const float softcap, FloatAttribute(e.node(), "softcap", 0.0f));
+  ASSIGN_OR_RETURN(const double softcap, FloatAttribute(e.node(), "softcap", 0.0f));
   ASSIGN_OR_RETURN(const int64_t mode, IntAttribute(e.node(), "qk_matmul_output_mode", 0));
 
   // Heads of Q that share one of K and V are a group of their own axis, along which those repeat.

@@ -1,5 +1,6 @@
 // Values that depend on shapes and constants only: ConstantOfShape, EyeLike, NonZero, Range, Size.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <tuple>
 
@@ -7,6 +8,7 @@
 #include "common/status.h"
 #include "worker/ops/attributes.h"
 #include "worker/ops/folded.h"
+#include "worker/ops/folding.h"
 #include "worker/ops/op_table.h"
 
 namespace jacserve::worker {
@@ -124,38 +126,36 @@ class NonZero : public FoldedOp {
   }
 };
 
-// start, start + delta, .. before limit.
+// start, start + delta, .. before limit: max(ceil((limit - start) / delta), 0) numbers.
 class Range : public FoldedOp {
  public:
   absl::StatusOr<std::vector<Facts>> InferShapes(const InputFacts& in) const override {
-    ASSIGN_OR_RETURN(const std::vector<int64_t> values, Values(in));
+    ASSIGN_OR_RETURN(const std::vector<double> values, Values(in));
     return std::vector<Facts>{{in[0].dtype, {static_cast<int64_t>(values.size())}}};
   }
   absl::StatusOr<std::optional<std::vector<HostTensor>>> Fold(const InputFacts& in) const override {
-    ASSIGN_OR_RETURN(const std::vector<int64_t> values, Values(in));
-    return std::vector<HostTensor>{IntTensor(in[0].dtype, {static_cast<int64_t>(values.size())}, values)};
+    ASSIGN_OR_RETURN(const std::vector<double> values, Values(in));
+    return std::vector<HostTensor>{ConstantOf(in[0].dtype, {static_cast<int64_t>(values.size())}, values)};
   }
 
  private:
-  static absl::StatusOr<std::vector<int64_t>> Values(const InputFacts& in) {
-    if (in.has(0) && IsFloat(in[0].dtype)) return absl::UnimplementedError("a Range of floats");
-    std::vector<int64_t> of(3);
+  static absl::StatusOr<std::vector<double>> Values(const InputFacts& in) {
+    double of[3];
     constexpr const char* kWhat[] = {"the start", "the limit", "the step"};
-    for (size_t i = 0; i < of.size(); ++i) {
-      ASSIGN_OR_RETURN(const std::vector<int64_t> one, ConstantInts(in, i, kWhat[i]));
-      constexpr int64_t kMost = int64_t{1} << 60;
-      if (one.size() != 1 || one[0] < -kMost || one[0] > kMost) {
+    for (size_t i = 0; i < 3; ++i) {
+      ASSIGN_OR_RETURN(const std::vector<double> one, KnownNumbers(in, i, kWhat[i]));
+      constexpr double kMost = 9007199254740992.0;  // 2^53
+      if (one.size() != 1 || !(std::fabs(one[0]) <= kMost)) {
         return absl::InvalidArgumentError(absl::StrCat(kWhat[i], " is not one number"));
       }
       of[i] = one[0];
     }
-    const auto [start, limit, delta] = std::tuple(of[0], of[1], of[2]);
+    const auto [start, limit, delta] = of;
     if (delta == 0) return absl::InvalidArgumentError("a step of 0");
-    const int64_t span = delta > 0 ? limit - start : start - limit, stride = delta > 0 ? delta : -delta;
-    const int64_t count = span <= 0 ? 0 : (span - 1) / stride + 1;
-    RETURN_IF_ERROR(CheckSize(count));
-    std::vector<int64_t> values(count);
-    for (int64_t k = 0; k < count; ++k) values[k] = start + k * delta;
+    const double count = std::max(std::ceil((limit - start) / delta), 0.0);
+    RETURN_IF_ERROR(CheckSize(static_cast<int64_t>(std::min(count, 1e18))));
+    std::vector<double> values(static_cast<size_t>(count));
+    for (size_t k = 0; k < values.size(); ++k) values[k] = start + static_cast<double>(k) * delta;
     return values;
   }
 };

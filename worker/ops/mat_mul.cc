@@ -124,8 +124,8 @@ absl::StatusOr<std::unique_ptr<Op>> MakeMatMul(const GraphNode&, int) { return s
 absl::StatusOr<std::unique_ptr<Op>> MakeGemm(const GraphNode& node, int) {
   ASSIGN_OR_RETURN(const int64_t transpose_a, IntAttribute(node, "transA", 0));
   ASSIGN_OR_RETURN(const int64_t transpose_b, IntAttribute(node, "transB", 0));
-  ASSIGN_OR_RETURN(const float alpha, FloatAttribute(node, "alpha", 1.0f));
-  ASSIGN_OR_RETURN(const float beta, FloatAttribute(node, "beta", 1.0f));
+  ASSIGN_OR_RETURN(const double alpha, FloatAttribute(node, "alpha", 1.0f));
+  ASSIGN_OR_RETURN(const double beta, FloatAttribute(node, "beta", 1.0f));
   return std::make_unique<Gemm>(transpose_a != 0, transpose_b != 0, alpha, beta);
 }
 

@@ -17,13 +17,14 @@ class OneHot : public Op {
 
   absl::StatusOr<std::vector<Facts>> InferShapes(const InputFacts& in) const override {
     if (!in.has(0) || !in.has(1) || !in.has(2)) return absl::InvalidArgumentError("needs three inputs");
-    if (in[1].constant == nullptr && IsFloat(in[1].dtype)) return absl::UnimplementedError("a depth that is a float");
-    ASSIGN_OR_RETURN(const std::vector<int64_t> depth, ConstantInts(in, 1, "the depth"));
-    if (depth.size() != 1 || depth[0] < 0) return absl::InvalidArgumentError("the depth is not one number");
+    ASSIGN_OR_RETURN(const std::vector<double> depth, KnownNumbers(in, 1, "the depth"));
+    if (depth.size() != 1 || !(depth[0] >= 0 && depth[0] <= 1e15)) {
+      return absl::InvalidArgumentError("the depth is not one number");
+    }
     if (in[2].shape != Shape{2}) return absl::InvalidArgumentError("the values are not two numbers");
     ASSIGN_OR_RETURN(const int64_t axis, NormalAxis(axis_, in[0].shape.size() + 1));
     Shape shape = in[0].shape;
-    shape.insert(shape.begin() + axis, depth[0]);
+    shape.insert(shape.begin() + axis, static_cast<int64_t>(depth[0]));
     return std::vector<Facts>{{in[2].dtype, std::move(shape)}};
   }
   absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in, const std::vector<Facts>&) const override {

@@ -106,8 +106,8 @@ class Op {
   virtual void PullbackToRows(int input, Terms terms, const PullbackArgs& args, const RowSink& rows) const;
 
   virtual bool HasPushforward() const { return false; }
-  // tan_y[k] = sum over the inputs that move of dy[k]/dx[i] applied to tan_x[i], lane by lane. Overwrites tan_y. Reads
-  // only what the pullbacks to those inputs read.
+  // tan_y[k] = sum over the inputs that move of dy[k]/dx[i] applied to tan_x[i], lane by lane. Overwrites tan_y; one
+  // without data is not wanted. Reads only what the pullbacks to those inputs read.
   virtual void Pushforward(const PushforwardArgs& args, const std::vector<Lanes>& tan_y) const;
 
  protected:

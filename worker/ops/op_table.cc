@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
-
 namespace jacserve::worker {
 namespace {
 
@@ -25,11 +23,6 @@ const OpEntry* FindOp(std::string_view domain, std::string_view op_type, int64_t
   const auto* it = std::find_if(std::begin(kTable), std::end(kTable),
                                 [&](const OpEntry& entry) { return entry.op_type == op_type; });
   return it == std::end(kTable) || opset < it->since || opset > kNewestOpset ? nullptr : it;
-}
-
-absl::Status NeedRules(const std::string& op_type) {
-  if (FindOp("", op_type, kExpansionOpset) != nullptr) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat("it needs the operator ", op_type, ", which has no rules"));
 }
 
 }  // namespace jacserve::worker

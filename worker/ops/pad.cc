@@ -220,7 +220,7 @@ absl::StatusOr<std::unique_ptr<Op>> MakePad(const GraphNode& node, int opset) {
   }
   if (opset >= 11) return std::make_unique<Pad>(mode, std::nullopt, 0.0);
   ASSIGN_OR_RETURN(std::vector<int64_t> pads, IntsAttribute(node, "pads", {}));
-  ASSIGN_OR_RETURN(const float value, FloatAttribute(node, "value", 0.0f));
+  ASSIGN_OR_RETURN(const double value, FloatAttribute(node, "value", 0.0f));
   return std::make_unique<Pad>(mode, std::move(pads), value);
 }
 

@@ -56,6 +56,7 @@ absl::StatusOr<std::optional<std::vector<HostTensor>>> PartsOp::Fold(const Input
 void PartsOp::Copy(int64_t lanes, const std::vector<ConstLanes>& x, const std::vector<Lanes>& y,
                    const Backend& backend) const {
   for (size_t k = 0; k < y.size(); ++k) {
+    if (y[k].data == nullptr) continue;  // a tangent that nobody wants
     int64_t covered = 0;
     for (const Part& part : parts_) {
       if (part.output == static_cast<int>(k) && x[part.input].data != nullptr) covered += Elements(part.shape);
@@ -63,7 +64,7 @@ void PartsOp::Copy(int64_t lanes, const std::vector<ConstLanes>& x, const std::v
     if (covered < Elements(out_[k])) backend.Fill(lanes, Elements(out_[k]), 0.0, y[k]);
   }
   for (const Part& part : parts_) {
-    if (x[part.input].data == nullptr) continue;
+    if (x[part.input].data == nullptr || y[part.output].data == nullptr) continue;
     backend.CopyStrided(lanes, part.shape, At(x[part.input], part.x_offset, backend), part.x_strides,
                         At(y[part.output], part.y_offset, backend), part.y_strides, false, 1.0);
   }

@@ -22,14 +22,6 @@ constexpr Form kForms[] = {
     {"Softsign", false, false, 0, 0},       {"Softplus", false, false, 0, 0},       {"Affine", true, true, 1, 0},
     {"ScaledTanh", true, true, 1, 1},       {"LeakyRelu", true, false, 0.01f, 0},   {"Elu", true, false, 1, 0},
     {"ThresholdedRelu", true, false, 1, 0}, {"HardSigmoid", true, true, 0.2f, 0.5f}};
-
-absl::StatusOr<std::vector<float>> FloatsAttribute(const GraphNode& node, const std::string& name) {
-  const auto it = node.attributes.find(name);
-  if (it == node.attributes.end()) return std::vector<float>{};
-  if (const auto* list = std::get_if<std::vector<float>>(&it->second)) return *list;
-  return absl::InvalidArgumentError(absl::StrCat("attribute ", name, " is not a list of floats"));
-}
-
 }  // namespace
 
 absl::Status RecurrentExpansion::Read(int opset) {
@@ -46,7 +38,6 @@ absl::Status RecurrentExpansion::Read(int opset) {
   if (layout_ != 0 && (layout_ != 1 || opset < 14)) return absl::InvalidArgumentError("the layout is not 0 or 1");
   if (node.attributes.contains("clip")) {
     ASSIGN_OR_RETURN(clip_, FloatAttribute(node, "clip", 0.0f));
-    RETURN_IF_ERROR(NeedRules("Clip"));
   }
   if (e_.shape(0).size() != 3 || e_.shape(kR).size() != 3) {
     return absl::InvalidArgumentError("its input, W and R are not of rank 3");
@@ -106,14 +97,13 @@ absl::Status RecurrentExpansion::ReadActivations() {
     return absl::InvalidArgumentError(
         absl::StrCat(names.size(), " activations, not ", defaults_.size(), " for each direction"));
   }
-  ASSIGN_OR_RETURN(const std::vector<float> alphas, FloatsAttribute(node, "activation_alpha"));
-  ASSIGN_OR_RETURN(const std::vector<float> betas, FloatsAttribute(node, "activation_beta"));
+  ASSIGN_OR_RETURN(const std::vector<float> alphas, FloatsAttribute(node, "activation_alpha", {}));
+  ASSIGN_OR_RETURN(const std::vector<float> betas, FloatsAttribute(node, "activation_beta", {}));
   size_t alpha = 0, beta = 0;
   for (const std::string& name : names) {
     const Form* form =
         std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& f) { return f.name == name; });
     if (form == std::end(kForms)) return absl::InvalidArgumentError(absl::StrCat("there is no activation ", name));
-    if (name != "Affine" && name != "ScaledTanh") RETURN_IF_ERROR(NeedRules(name));
     Activation f{name, form->alpha, form->beta};
     if (form->has_alpha && alpha < alphas.size()) f.alpha = alphas[alpha++];
     if (form->has_beta && beta < betas.size()) f.beta = betas[beta++];

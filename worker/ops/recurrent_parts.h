@@ -64,7 +64,7 @@ class RecurrentExpansion {
   std::vector<std::string> defaults_;
   std::string direction_;
   int64_t layout_ = 0, directions_ = 1, hidden_ = 0, steps_ = 0;
-  std::optional<float> clip_;
+  std::optional<double> clip_;
   std::vector<Activation> functions_;
   std::vector<std::vector<std::string>> h_;  // by direction and place in time
   std::vector<std::string> last_h_, last_c_;

@@ -58,7 +58,7 @@ class Compiler {
     program_.values.push_back(std::move(value));
     program_.views.emplace_back();
     facts_.push_back(facts);
-    by_name_[name] = program_.values.back().root;
+    if (!name.empty()) by_name_[name] = program_.values.back().root;  // nobody reads an output without a name
     return program_.values.back().root;
   }
 

@@ -17,6 +17,11 @@ constexpr Refusal kRefusals[] = {
     {"a sequence or optional", "sequences and optionals"},
     {"holds a subgraph", "subgraphs"},
     {"stored in segments", "sequences and optionals"},
+    {"a Dropout that trains", "random numbers"},
+    {"a MaxPool whose indices are used", "indices of a MaxPool"},
+    {"running or saved statistics are outputs", "training of a BatchNormalization"},
+    {"the reduction mul", "a scatter that multiplies or compares"},
+    {"tf_crop_and_resize", "a Resize of a region or with antialiasing"},
     {"states no version of the standard operator set", "another domain"},
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
@@ -25,11 +26,7 @@ absl::StatusOr<Value> Evaluate(const Graph& graph, const NamedTensors& inputs, c
   ASSIGN_OR_RETURN(SampleProgram program, CompileSharedProgram(graph, bindings));
   PullbackPlan plan;
   plan.keep_saved.assign(program.nodes.size(), false);
-  int64_t elements = 1024;
-  for (const ProgramNode& node : program.nodes) {
-    elements = std::max(elements, node.op->ScratchElements(backend) + node.op->SavedElements(backend));
-  }
-  Scratch scratch(2 * elements * backend.element_bytes() + 4096);
+  Scratch scratch(SharedValues::ScratchBytes(program, backend));
   const JacobianProblem problem{.shared_inputs = inputs};
   SharedValues shared;
   shared.Compute(program, plan, problem, backend, ValueRounding(backend, std::nullopt), scratch);
@@ -91,21 +88,34 @@ absl::Status RunWith(const Graph& graph, const NamedTensors& inputs, const Named
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status RunNodeCase(const NodeCase& node) {
-  // Integers written into the graph: exporters write shapes and axes there.
+// The graph with some inputs written into it; `numbers` receives the others.
+Graph WithKnown(const NodeCase& node, const std::function<bool(size_t)>& is_known, NamedTensors& numbers) {
   Graph known = *node.graph;
-  NamedTensors numbers;
-  for (const auto& [name, tensor] : node.inputs) {
-    if (IsFloat(tensor.dtype)) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const auto& [name, tensor] = node.inputs[i];
+    if (!is_known(i)) {
       numbers.emplace_back(name, tensor);
       continue;
     }
     known.initializers[name] = tensor;
     std::erase_if(known.inputs, [&, n = name](const GraphValue& value) { return value.name == n; });
   }
-  const absl::Status status = RunWith(known, numbers, node.outputs);
+  return known;
+}
+
+}  // namespace
+
+absl::Status RunNodeCase(const NodeCase& node) {
+  // Exporters write shapes and axes into the graph, and scales too.
+  NamedTensors numbers, first;
+  const Graph known = WithKnown(
+      node, [&](size_t i) { return !IsFloat(node.inputs[i].second.dtype); }, numbers);
+  absl::Status status = RunWith(known, numbers, node.outputs);
+  if (absl::IsUnimplemented(status)) {
+    const Graph all_known = WithKnown(
+        node, [](size_t i) { return i > 0; }, first);
+    status = RunWith(all_known, first, node.outputs);
+  }
   if (!status.ok() || numbers.size() == node.inputs.size()) return status;
   const absl::Status at_run_time = RunWith(*node.graph, node.inputs, node.outputs);
   return absl::IsUnimplemented(at_run_time) ? absl::OkStatus() : at_run_time;

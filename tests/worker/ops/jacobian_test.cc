@@ -1,5 +1,6 @@
 // Every operator's pullback, with respect to all its inputs: float64 reference against central differences of its own
 // forward, and the other backends and types against the float64 reference.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,6 +61,12 @@ TEST_P(OpJacobian, IsTheSamePushedForward) {
   JacobianProblem problem = GetParam().problem;
   if (problem.pairwise || problem.wrt_inputs.empty()) return;  // pulled back whatever the cost
   problem.wrt_parameters.clear();
+  const EngineOptions options{.memory_budget_bytes = int64_t{64} << 20, .direction = Direction::kPushforward};
+  if (const absl::Status status = Engine::Create(problem, options).status(); absl::IsUnimplemented(status)) {
+    EXPECT_THAT(std::string(status.message()), testing::AnyOf(testing::HasSubstr("not the output's first axis"),
+                                                              testing::HasSubstr("(LayerNormalization) has no")));
+    return;
+  }
   const Jacobian expected = Compute(problem, BackendKind::kReference, DType::kFloat64, Direction::kPullback);
   for (const auto backend : {BackendKind::kReference, BackendKind::kCpu}) {
     const Jacobian got = Compute(problem, backend, DType::kFloat64, Direction::kPushforward);

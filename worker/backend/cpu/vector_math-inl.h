@@ -124,14 +124,14 @@ struct VectorErf {
   }
   template <class Tag, class V>
   static HWY_INLINE V D(Tag d, V x, V) {
-    return hn::Mul(hn::Set(d, 1.1283791670955126f), ExpOf(d, hn::Neg(hn::Mul(x, x))));
+    return hn::Mul(hn::Set(d, hn::TFromD<Tag>(1.1283791670955126)), ExpOf(d, hn::Neg(hn::Mul(x, x))));
   }
 };
 struct VectorGelu {
   template <class Tag, class V>
   static HWY_INLINE V Half(Tag d, V x) {  // the normal distribution function
     const V half = hn::Set(d, 0.5f);
-    return hn::MulAdd(half, ErfOf(d, hn::Mul(x, hn::Set(d, 0.70710678f))), half);
+    return hn::MulAdd(half, ErfOf(d, hn::Mul(x, hn::Set(d, hn::TFromD<Tag>(0.7071067811865476)))), half);
   }
   template <class Tag, class V>
   static HWY_INLINE V F(Tag d, V x, V) {
@@ -139,15 +139,16 @@ struct VectorGelu {
   }
   template <class Tag, class V>
   static HWY_INLINE V D(Tag d, V x, V) {
-    const V density = hn::Mul(hn::Set(d, 0.39894228f), ExpOf(d, hn::Mul(hn::Set(d, -0.5f), hn::Mul(x, x))));
+    const V density =
+        hn::Mul(hn::Set(d, hn::TFromD<Tag>(0.3989422804014327)), ExpOf(d, hn::Mul(hn::Set(d, -0.5f), hn::Mul(x, x))));
     return hn::MulAdd(x, density, Half(d, x));
   }
 };
 struct VectorGeluTanh {
   template <class Tag, class V>
   static HWY_INLINE V Gate(Tag d, V x) {
-    const V cubic = hn::MulAdd(hn::Mul(hn::Set(d, 0.044715f), x), hn::Mul(x, x), x);
-    return SigmoidOf(d, hn::Mul(hn::Set(d, 1.5957691f), cubic));
+    const V cubic = hn::MulAdd(hn::Mul(hn::Set(d, hn::TFromD<Tag>(0.044715)), x), hn::Mul(x, x), x);
+    return SigmoidOf(d, hn::Mul(hn::Set(d, hn::TFromD<Tag>(1.5957691216057308)), cubic));
   }
   template <class Tag, class V>
   static HWY_INLINE V F(Tag d, V x, V) {
@@ -156,7 +157,8 @@ struct VectorGeluTanh {
   template <class Tag, class V>
   static HWY_INLINE V D(Tag d, V x, V) {
     const V s = Gate(d, x), one = hn::Set(d, 1);
-    const V slope = hn::Mul(hn::Set(d, 1.5957691f), hn::MulAdd(hn::Set(d, 0.134145f), hn::Mul(x, x), one));
+    const V slope = hn::Mul(hn::Set(d, hn::TFromD<Tag>(1.5957691216057308)),
+                            hn::MulAdd(hn::Set(d, hn::TFromD<Tag>(0.134145)), hn::Mul(x, x), one));
     return hn::MulAdd(hn::Mul(hn::Mul(x, s), hn::Sub(one, s)), slope, s);
   }
 };

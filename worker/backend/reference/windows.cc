@@ -196,16 +196,6 @@ void ReferenceBackend<T>::ScatterAdd(int64_t lanes, int64_t n_out, int64_t n_in,
 }
 
 template <class T>
-void ReferenceBackend<T>::TakeAt(int64_t lanes, int64_t n_out, ConstLanes arg, ConstLanes x, Lanes y) const {
-  for (int64_t lane = 0; lane < lanes; ++lane) {
-    const int32_t* where = arg.At<int32_t>(lane);
-    const T* in = x.At<T>(lane);
-    T* out = y.At<T>(lane);
-    for (int64_t p = 0; p < n_out; ++p) out[p] = where[p] >= 0 ? in[where[p]] : T(0);
-  }
-}
-
-template <class T>
 void ReferenceBackend<T>::AveragePool(const WindowGeometry& g, bool count_pads, int64_t lanes, ConstLanes x,
                                       Lanes y) const {
   const std::vector<T> inverse = InverseCounts<T>(g, count_pads);
