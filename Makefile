@@ -1,6 +1,6 @@
 # The few commands that people type. Each one brings what it needs: a fresh Debian 12 machine needs nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help deps build test demo bench parity format check-format
+.PHONY: help deps build test demo bench parity operators-doc format check-format
 
 JOBS := $(shell nproc)
 PRESET := release
@@ -46,6 +46,10 @@ $(PARITY)/installed: tests/parity/requirements.txt | deps
 	python3 -m venv $(PARITY)
 	$(PARITY)/bin/pip install -q -r $<
 	touch $@
+
+operators-doc: $(PARITY)/installed build  ## docs/operators.md, with the newest of ONNX's own operator tests
+	$(PARITY)/bin/python tests/worker/onnx_nodes/write_cases.py build/onnx-node-tests
+	build/$(PRESET)/tests/worker/onnx_nodes/operators_doc build/onnx-node-tests > docs/operators.md
 
 format: deps  ## format our C++
 	clang-format -i $(SOURCES)

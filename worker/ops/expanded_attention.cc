@@ -75,6 +75,17 @@ absl::StatusOr<std::string> AddBias(Expansion& e, std::string scores, int64_t qu
   return e.Add("Add", {scores, CausalBias(e, queries, keys, offset)});
 }
 
+// Softmax over the keys; 0 for a query that may look at none of them.
+std::string Weights(Expansion& e, const std::string& scores) {
+  const Expansion::Attributes last = {{"axis", int64_t{-1}}};
+  if (!e.in().has(kMask)) return e.Add("Softmax", {scores}, last);  // a causal query looks at a key at least
+  const std::string best = e.Add("ReduceMax", {scores, e.Ints({-1})});
+  const std::string none = e.Add("Equal", {best, e.Number(-std::numeric_limits<double>::infinity())});
+  const std::string zero = e.Number(0.0);
+  const std::string weights = e.Add("Softmax", {e.Add("Where", {none, zero, scores})}, last);
+  return e.Add("Where", {none, zero, weights});
+}
+
 // The turned pairs of x [.., R], under cos and sin that broadcast to [.., R / 2].
 std::string Turned(Expansion& e, const std::string& x, const Shape& shape, const std::string& cos,
                    const std::string& sin, bool interleaved) {
@@ -131,7 +142,7 @@ absl::Status ExpandAttention(Expansion& e, int) {
   if (mode == 1) e.Output(3, scores);
   ASSIGN_OR_RETURN(scores, AddBias(e, scores, q.length, k.length, k.length - new_keys));
   if (mode == 2) e.Output(3, scores);
-  const std::string weights = e.Add("Softmax", {scores}, {{"axis", int64_t{-1}}});
+  const std::string weights = Weights(e, scores);
   if (mode == 3) e.Output(3, weights);
   std::string y = joined(e.Add("MatMul", {grouped(weights, k.length), repeated(v.name)}), v.size);
   if (e.shape(0).size() == 3) {

@@ -38,7 +38,10 @@ absl::Status ExpandLpNormalization(Expansion& e, int) {
   if (p != 1 && p != 2) return absl::InvalidArgumentError(absl::StrCat("p ", p, " is neither 1 nor 2"));
   const std::string powers = AbsolutePower(e, e.x(0), static_cast<double>(p));
   const std::string sum = e.Add("ReduceSum", {powers, e.Ints({axis})});
-  e.Output(0, e.Add("Div", {e.x(0), PositivePower(e, sum, 1.0 / static_cast<double>(p))}));
+  // Where all numbers are 0 so is the result, and so is its derivative.
+  const std::string zero = e.Add("Equal", {sum, e.Number(0.0)});
+  const std::string length = PositivePower(e, e.Add("Where", {zero, e.Number(1.0), sum}), 1.0 / static_cast<double>(p));
+  e.Output(0, e.Add("Where", {zero, e.Number(0.0), e.Add("Div", {e.x(0), length})}));
   return absl::OkStatus();
 }
 

@@ -39,6 +39,7 @@ class ReduceExtreme : public ReduceLines {
 
   absl::Status Bind(const InputFacts& facts, const std::vector<Shape>& in, const std::vector<Shape>& out) override {
     RETURN_IF_ERROR(ReduceLines::Bind(facts, in, out));
+    truth_ = facts[0].dtype == DType::kBool;
     if (Size() > INT32_MAX) return absl::UnimplementedError("an extreme of more than 2^31 numbers per sample");
     return absl::OkStatus();
   }
@@ -49,7 +50,8 @@ class ReduceExtreme : public ReduceLines {
  protected:
   void Reduce(const Line& line, Lanes y) const override {
     if (n_ == 0) {
-      line.backend.Fill(1, Lines(), std::numeric_limits<double>::infinity() * (largest_ ? -1 : 1), y);
+      const double none = truth_ ? (largest_ ? 0 : 1) : std::numeric_limits<double>::infinity() * (largest_ ? -1 : 1);
+      line.backend.Fill(1, Lines(), none, y);
       return;
     }
     const TopKShape first{.outer = outer_, .n = n_, .inner = inner_, .largest = largest_};
@@ -65,6 +67,7 @@ class ReduceExtreme : public ReduceLines {
 
  private:
   bool largest_;
+  bool truth_ = false;  // of truth values, where none is false or true
 };
 
 class ReduceProd : public ReduceLines {

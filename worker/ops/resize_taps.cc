@@ -17,7 +17,11 @@ struct Tap {
 double Coordinate(const std::string& how, int64_t in, int64_t out, double scale, int64_t q) {
   const auto at = static_cast<double>(q), n = static_cast<double>(in), m = static_cast<double>(out);
   if (how == "asymmetric") return at / scale;
-  if (how == "align_corners") return out == 1 ? 0.0 : at * (n - 1) / (m - 1);
+  if (how == "align_corners") {
+    // By scales, the output's corners are those of its length before that is cut to a whole number.
+    const double length = std::fabs(scale * n - m) < 1e-6 * m ? m : scale * n;
+    return out == 1 ? 0.0 : at * (n - 1) / (length - 1);
+  }
   if (how == "pytorch_half_pixel") return out == 1 ? 0.0 : (at + 0.5) / scale - 0.5;
   if (how == "tf_half_pixel_for_nn") return (at + 0.5) / scale;
   if (how == "half_pixel_symmetric") {

@@ -20,8 +20,9 @@ constexpr Refusal kRefusals[] = {
     {"a Dropout that trains", "random numbers"},
     {"a MaxPool whose indices are used", "indices of a MaxPool"},
     {"running or saved statistics are outputs", "training of a BatchNormalization"},
-    {"the reduction mul", "a scatter that multiplies or compares"},
+    {"the reduction m", "a scatter that multiplies or compares"},
     {"tf_crop_and_resize", "a Resize of a region or with antialiasing"},
+    {"a resize with antialias", "a Resize of a region or with antialiasing"},
     {"states no version of the standard operator set", "another domain"},
 };
 

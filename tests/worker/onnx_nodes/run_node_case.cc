@@ -112,9 +112,14 @@ absl::Status RunNodeCase(const NodeCase& node) {
       node, [&](size_t i) { return !IsFloat(node.inputs[i].second.dtype); }, numbers);
   absl::Status status = RunWith(known, numbers, node.outputs);
   if (absl::IsUnimplemented(status)) {
-    const Graph all_known = WithKnown(
-        node, [](size_t i) { return i > 0; }, first);
-    status = RunWith(all_known, first, node.outputs);
+    for (size_t known_from : {1, 0}) {
+      if (!absl::IsUnimplemented(status)) break;
+      first.clear();
+      const Graph more_known = WithKnown(
+          node, [&](size_t i) { return i >= known_from; }, first);
+      const absl::Status again = RunWith(more_known, first, node.outputs);
+      if (!absl::IsUnimplemented(again)) status = again;
+    }
   }
   if (!status.ok() || numbers.size() == node.inputs.size()) return status;
   const absl::Status at_run_time = RunWith(*node.graph, node.inputs, node.outputs);

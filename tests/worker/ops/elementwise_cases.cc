@@ -50,6 +50,7 @@ void AddBinary(std::vector<OpCase>& cases) {
                         .Node("ReduceMean", {"h", "a"}, "y")
                         .Done());
     if (name == "Max" || name == "Min") continue;  // a kink everywhere
+    cases.push_back(OpCaseBuilder(name + "OneNumber").X({1}).W("b", {}).Node(op, {"x", "b"}, "y").Done());
     cases.push_back(OpCaseBuilder(name + "Self").X({4}).Node(op, {"x", "x"}, "y").Done());
   }
   cases.push_back(OpCaseBuilder("AddTransposedWeight")

@@ -172,7 +172,7 @@ RC_GTEST_PROP(Property, Reductions, ()) {
   for (int64_t axis = 1; axis <= static_cast<int64_t>(shape.size()); ++axis) {
     if (Coin()) axes.push_back(Coin() ? axis : axis - static_cast<int64_t>(shape.size()) - 1);
   }
-  RC_PRE(!axes.empty());
+  if (axes.empty()) axes = {Between(1, static_cast<int64_t>(shape.size()))};
   Check(OpCaseBuilder(op).X(shape).I("axes", axes).Node(op, {"x", "axes"}, "y", {{"keepdims", Between(0, 1)}}).Done());
 }
 
@@ -225,10 +225,10 @@ RC_GTEST_PROP(Property, Pads, ()) {
 }
 
 RC_GTEST_PROP(Property, LayerNormalization, ()) {
-  const Shape shape = RandomShape(Between(1, 3), 5);
+  Shape shape = RandomShape(Between(1, 3), 5);
+  shape.back() += 2;
   const int64_t axis = Between(1, static_cast<int64_t>(shape.size()));
   const Shape inner(shape.begin() + axis - 1, shape.end());
-  RC_PRE(Elements(inner) > 2);
   Check(OpCaseBuilder("LayerNormalization")
             .X(shape)
             .W("g", inner)

@@ -134,17 +134,20 @@ void BroadcastBinary(BinaryFunction f, int64_t lanes, const Shape& shape, ConstL
                      ConstLanes b, const Shape& b_strides, Lanes out) {
   const std::array<Operand, 3> operands = {Operand{a, a_strides}, {b, b_strides}, {out, RowMajorStrides(shape)}};
   ForEachRun<T, 3>(lanes, shape, operands, [&](const Runs<3>& runs, const std::array<const T*, 3>& at) {
-    std::array<T, kBlock> left, right;
+    std::array<T, kBlock> left, right, result;
+    const bool direct = runs.step(2) == 1;  // not where the lanes themselves are the run
     const bool square = f == BinaryFunction::kPow && runs.step(1) == 0 && *at[1] == T(2);
     for (int64_t begin = 0; begin < runs.size(); begin += kBlock) {
       const int64_t n = std::min(kBlock, runs.size() - begin);
       const T* u = Stretch(at[0], runs.step(0), begin, n, left.data());
-      T* to = const_cast<T*>(at[2]) + begin;
+      T* const to = const_cast<T*>(at[2]);
+      T* const y = direct ? to + begin : result.data();
       if (square) {
-        BinaryForward(BinaryFunction::kMul, n, u, u, to);
+        BinaryForward(BinaryFunction::kMul, n, u, u, y);
       } else {
-        BinaryForward(f, n, u, Stretch(at[1], runs.step(1), begin, n, right.data()), to);
+        BinaryForward(f, n, u, Stretch(at[1], runs.step(1), begin, n, right.data()), y);
       }
+      if (!direct) Put(y, begin, n, to, runs.step(2), false);
     }
   });
 }
@@ -186,12 +189,15 @@ void BroadcastSelect(int64_t lanes, const Shape& shape, ConstLanes c, const Shap
   const std::array<Operand, 4> operands = {
       Operand{c, c_strides}, {a, a_strides}, {b, b_strides}, {out, RowMajorStrides(shape)}};
   ForEachRun<T, 4>(lanes, shape, operands, [&](const Runs<4>& runs, const std::array<const T*, 4>& at) {
-    std::array<T, kBlock> c_buffer, a_buffer, b_buffer;
+    std::array<T, kBlock> c_buffer, a_buffer, b_buffer, result;
+    const bool direct = runs.step(3) == 1;
     for (int64_t begin = 0; begin < runs.size(); begin += kBlock) {
       const int64_t n = std::min(kBlock, runs.size() - begin);
+      T* const to = const_cast<T*>(at[3]);
       Select(n, Stretch(at[0], runs.step(0), begin, n, c_buffer.data()),
              Stretch(at[1], runs.step(1), begin, n, a_buffer.data()),
-             Stretch(at[2], runs.step(2), begin, n, b_buffer.data()), const_cast<T*>(at[3]) + begin);
+             Stretch(at[2], runs.step(2), begin, n, b_buffer.data()), direct ? to + begin : result.data());
+      if (!direct) Put(result.data(), begin, n, to, runs.step(3), false);
     }
   });
 }
