@@ -2,6 +2,7 @@
 
 #include "client/cpp/array_io/npy.h"
 #include "client/cpp/array_io/tensor_file.h"
+#include "client/cpp/layout.h"
 #include "client/cpp/text.h"
 #include "common/status.h"
 

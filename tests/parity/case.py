@@ -31,6 +31,8 @@ class Case:
     wrt_inputs: bool = False  # the inputs are differentiated too
     # The exporter writes a constant such as sqrt(2) as float32, so that it is not quite the framework's function.
     rounded_constants: bool = False
+    # What jacserve must say instead of computing: the model needs what the README says it does not do.
+    refused: str = ""
 
     def seed(self):
         return zlib.crc32(self.name.encode())
@@ -93,7 +95,8 @@ def write(folder, case, model, weights, batches, value, parameter_blocks, input_
     with open(f"{folder}/case.json", "w") as file:  # the last one: a folder that has it is complete
         json.dump({"name": case.name, "functional": True, "target": case.target(), "wrt": list(parameter_blocks),
                    "unconnected": [name for name, block in parameter_blocks.items() if block is None],
-                   "wrt_inputs": smooth_inputs(case, batches[:1]), "rounded_constants": case.rounded_constants},
+                   "wrt_inputs": smooth_inputs(case, batches[:1]), "rounded_constants": case.rounded_constants,
+                   "refused": case.refused},
                   file, indent=1)
 
 

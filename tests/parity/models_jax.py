@@ -99,7 +99,7 @@ def conv_pooled(rng):
     return {"a": weight(rng, 3, 3, 2, 4), "b": weight(rng, 3, 3, 4, 3)}, apply
 
 
-@case(x=normal(2, 8, 8, 2))
+@case(x=normal(2, 8, 8, 2), refused="(MaxPool)")  # a window axis over the batch
 def conv_pooled_by_windows(rng):
     def apply(p, x):
         x = lax.reduce_window(jax.nn.relu(conv(x, p["a"])), -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
@@ -141,7 +141,7 @@ def gru_unrolled(rng):
     return {"start": rng.standard_normal(5), "gates": dense(rng, 8, 10), "new": dense(rng, 8, 5)}, apply
 
 
-@case(x=normal(3, 4, 3))
+@case(x=normal(3, 4, 3), refused="control flow (If, Loop, Scan)")
 def rnn_scanned(rng):
     def apply(p, x):
         def step(state, now):

@@ -139,7 +139,7 @@ def lstm_unrolled():
     return keras.Sequential([layers.LSTM(5, unroll=True), layers.Dense(2)])
 
 
-@case(x=normal(3, 5, 4))
+@case(x=normal(3, 5, 4), refused="control flow (If, Loop, Scan)")
 def lstm_looped():
     return keras.Sequential([layers.LSTM(5), layers.Dense(2)])
 

@@ -91,6 +91,9 @@ def check(folder, precision, jacserve):
             process = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         except subprocess.TimeoutExpired:
             return None, "no answer within 120 s"
+        if case.get("refused"):
+            said = message(process) if process.returncode else "it was computed"
+            return (0.0, "") if case["refused"] in said else (None, f"not refused as it should be: {said}")
         if process.returncode:
             return None, message(process)
         return compare(folder, case, f"{scratch}/out", precision)

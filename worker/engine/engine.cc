@@ -11,6 +11,7 @@
 #include "worker/backend/cpu/cpu_backend.h"
 #include "worker/engine/check_problem.h"
 #include "worker/engine/memory_plan.h"
+#include "worker/engine/narrowed_engine.h"
 #include "worker/engine/pushforward_tile.h"
 #include "worker/engine/tile.h"
 
@@ -271,9 +272,11 @@ absl::StatusOr<std::optional<PushforwardPlan>> ChooseDirection(const SampleProgr
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(JacobianProblem problem, const EngineOptions& options) {
   ASSIGN_OR_RETURN(const Bindings bindings, CheckProblem(problem));
+  ASSIGN_OR_RETURN(SampleProgram program, CompileSampleProgram(*problem.graph, bindings));
+  const bool narrow = program.coupled && problem.precision == DType::kFloat32 && !problem.values;
+  if (narrow) problem.precision = DType::kFloat64;
   std::unique_ptr<Backend> backend = options.backend == BackendKind::kCpu ? MakeCpuBackend(problem.precision)
                                                                           : MakeReferenceBackend(problem.precision);
-  ASSIGN_OR_RETURN(SampleProgram program, CompileSampleProgram(*problem.graph, bindings));
   ASSIGN_OR_RETURN(std::vector<BlockPlan> blocks, SelectBlocks(program, problem));
   PullbackPlan plan = PlanPullbacks(program, std::move(blocks));
   const ProgramValue& output = program.values[program.output];
@@ -289,7 +292,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(JacobianProblem problem, 
   auto engine = std::make_unique<EngineImpl>(std::move(problem), std::move(program), std::move(plan),
                                              std::move(backend), std::move(target), std::move(pushforwards));
   RETURN_IF_ERROR(engine->Prepare(options));
-  return engine;
+  return narrow ? NarrowToFloat32(std::move(engine)) : std::move(engine);
 }
 
 }  // namespace jacserve::worker
