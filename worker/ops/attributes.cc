@@ -111,6 +111,7 @@ std::vector<int64_t> IntsOf(const HostTensor& tensor) {
 }
 
 HostTensor IntTensor(DType dtype, Shape shape, const std::vector<int64_t>& values) {
+  JACSERVE_CHECK(!IsFloat(dtype));
   auto bytes = std::make_shared<std::vector<std::byte>>(values.size() * SizeOf(dtype));
   for (size_t p = 0; p < values.size(); ++p) {
     if (dtype == DType::kInt32) {

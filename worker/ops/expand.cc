@@ -2,6 +2,7 @@
 #include "common/status.h"
 #include "worker/ops/attributes.h"
 #include "worker/ops/broadcast.h"
+#include "worker/ops/folding.h"
 #include "worker/ops/op_table.h"
 
 namespace jacserve::worker {
@@ -23,10 +24,11 @@ class Expand : public Op {
   absl::StatusOr<std::optional<std::vector<HostTensor>>> Fold(const InputFacts& in) const override {
     if (in[0].constant == nullptr) return std::nullopt;
     ASSIGN_OR_RETURN(const std::vector<Facts> out, InferShapes(in));
-    if (NewBatchAxis(in, out[0].shape) >= 0) return std::nullopt;
-    const std::vector<int64_t> x = IntsOf(*in[0].constant);
+    constexpr int64_t kMostFolded = int64_t{1} << 20;  // more is no arithmetic of shapes
+    if (NewBatchAxis(in, out[0].shape) >= 0 || Elements(out[0].shape) > kMostFolded) return std::nullopt;
+    const std::vector<double> x = ConstantNumbers(*in[0].constant);
     const Shape from = BroadcastStrides(in[0].shape, out[0].shape), steps = RowMajorStrides(out[0].shape);
-    std::vector<int64_t> y(Elements(out[0].shape));
+    std::vector<double> y(Elements(out[0].shape));
     for (size_t p = 0; p < y.size(); ++p) {
       int64_t at = 0, rest = static_cast<int64_t>(p);
       for (size_t axis = 0; axis < steps.size(); ++axis) {
@@ -35,7 +37,7 @@ class Expand : public Op {
       }
       y[p] = x[at];
     }
-    return std::vector<HostTensor>{IntTensor(out[0].dtype, out[0].shape, y)};
+    return std::vector<HostTensor>{ConstantOf(out[0].dtype, out[0].shape, y)};
   }
   bool DifferentiableIn(int input) const override { return input == 0; }
   bool PullbackReadsInput(int, int) const override { return false; }

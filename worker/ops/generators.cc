@@ -110,7 +110,7 @@ class NonZero : public FoldedOp {
   }
   absl::StatusOr<std::optional<std::vector<HostTensor>>> Fold(const InputFacts& in) const override {
     ASSIGN_OR_RETURN(const std::vector<Facts> out, InferShapes(in));
-    const std::vector<int64_t> x = IntsOf(*in[0].constant);
+    const std::vector<double> x = ConstantNumbers(*in[0].constant);
     const Shape &shape = in[0].shape, steps = RowMajorStrides(shape);
     const int64_t count = out[0].shape[1];
     std::vector<int64_t> places(Elements(out[0].shape));

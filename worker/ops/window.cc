@@ -57,6 +57,13 @@ absl::StatusOr<WindowGeometry> WindowAttributes::Start(const Shape& x, const std
   }
   RETURN_IF_ERROR(CheckSizes(kernel, 1, "the kernel"));
   RETURN_IF_ERROR(CheckSizes({x.begin() + 2, x.end()}, 0, "the input"));
+  // Padding makes room for any window over any input; each costs its whole volume, wherever it lies.
+  constexpr int64_t kMostPositions = int64_t{1} << 20;
+  const absl::StatusOr<int64_t> positions = ElementCount(Shape(kernel.begin(), kernel.end()));
+  if (!positions.ok() || *positions > kMostPositions) {
+    return absl::UnimplementedError(
+        absl::StrCat("a window of ", ShapeText(kernel), ", which has more than ", kMostPositions, " positions"));
+  }
   WindowGeometry g;
   for (size_t axis = 0; axis < axes; ++axis) {
     const size_t to = axis + kSpatialAxes - axes;

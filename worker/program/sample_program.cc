@@ -162,6 +162,7 @@ class Compiler {
       compiled.inputs.pop_back();
       in_shapes.pop_back();
     }
+    if (compiled.inputs.empty()) return absl::InvalidArgumentError("needs an input");
     for (size_t k = 0; k < out.size(); ++k) {
       if (IsFloat(out[k].dtype)) out[k].dtype = DType::kFloat32;
       out[k].batch_axis = axes[k];
