@@ -177,7 +177,7 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
   } catch (const CLI::CallForAllHelp&) {
     return ParsedCommandLine{std::nullopt, app.help("", CLI::AppFormatMode::All)};
   } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(Cat(error.what(), "; see jacserve --help"));
+    return absl::InvalidArgumentError(Cat(error.what(), "; see jacserve COMMAND --help"));
   }
 
   if (version->parsed()) return ParsedCommandLine{options, ""};

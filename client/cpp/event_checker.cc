@@ -143,6 +143,8 @@ void EventChecker::OnSummary(const v1::JacobianSummary& summary) {
   *summary_.mutable_processes() = summary.processes();
   summary_.set_shards(summary_.shards() + summary.shards());
   summary_.set_shards_retried(summary_.shards_retried() + summary.shards_retried());
+  summary_.set_underflows(summary_.underflows() + summary.underflows());
+  summary_.set_overflows(summary_.overflows() + summary.overflows());
 }
 
 absl::Status EventChecker::FinishStream() const {

@@ -68,5 +68,16 @@ class Cases(unittest.TestCase):
             self.assertEqual(np.load(f"{scratch}/out/0.weight.npy").shape, (0, 3, 7, 4))
 
 
+class HalfPrecision(unittest.TestCase):
+    def test_what_rounding_lost_reaches_the_user(self):
+        with Coordinator(1) as server, tempfile.TemporaryDirectory() as scratch:
+            np.save(f"{scratch}/x.npy", np.full((4, 4), 1e-9, np.float32))
+            command = ["jacobian", f"{GOLDEN}/plain_onnx_initializers/graph.onnx", "--input", f"x={scratch}/x.npy",
+                       "--server", server.address, "--precision", "fp16", "--json"]
+            report = json.loads(run(command).stdout)
+            self.assertEqual(report["precision"], "fp16")
+            self.assertGreaterEqual(report["underflows"], 16)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

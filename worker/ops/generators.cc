@@ -14,7 +14,7 @@
 namespace jacserve::worker {
 namespace {
 
-constexpr int64_t kMostElements = int64_t{1} << 26;  // of a value that is made when the graph is compiled
+constexpr int64_t kMostElements = int64_t{1} << 22;  // of a value that is made when the graph is compiled
 
 absl::Status CheckSize(int64_t elements) {
   if (elements <= kMostElements) return absl::OkStatus();
@@ -37,9 +37,8 @@ class ConstantOfShape : public Op {
   }
   absl::StatusOr<std::optional<std::vector<HostTensor>>> Fold(const InputFacts& in) const override {
     ASSIGN_OR_RETURN(const std::vector<Facts> out, InferShapes(in));
-    if (BatchAxis(in, out[0].shape) >= 0) return std::nullopt;
     const int64_t count = Elements(out[0].shape), element_bytes = SizeOf(value_.dtype);
-    RETURN_IF_ERROR(CheckSize(count));
+    if (BatchAxis(in, out[0].shape) >= 0 || count > kMostElements) return std::nullopt;
     auto bytes = std::make_shared<std::vector<std::byte>>(count * element_bytes);
     for (int64_t p = 0; p < count; ++p) {
       std::memcpy(bytes->data() + p * element_bytes, value_.bytes->data(), element_bytes);

@@ -68,6 +68,7 @@ class Pad : public PartsOp {
                                                        " do not fit shape ", ShapeText(in[0].shape)));
       }
     }
+    RETURN_IF_ERROR(CheckRepeats(in[0].shape, pads));
     if (in.has(2) && Elements(in[2].shape) != 1) return absl::InvalidArgumentError("the value is not one number");
     return std::vector<Facts>{std::move(y)};
   }
@@ -155,7 +156,7 @@ class Pad : public PartsOp {
     } else {
       for (size_t axis = 0; axis < rank; ++axis) axes.push_back(static_cast<int64_t>(axis));
     }
-    constexpr int64_t kMostPad = int64_t{1} << 40;
+    constexpr int64_t kMostPad = int64_t{1} << 24;
     const bool sane =
         std::all_of(list.begin(), list.end(), [](int64_t pad) { return -kMostPad < pad && pad < kMostPad; });
     if (list.size() != 2 * axes.size() || !sane) {
@@ -168,6 +169,20 @@ class Pad : public PartsOp {
       pads.after[axis] = list[k + axes.size()];
     }
     return pads;
+  }
+
+  // How often reflect and wrap go through their input: each time is a copy of its own.
+  absl::Status CheckRepeats(const Shape& x, const Pads& pads) const {
+    if (mode_ == Mode::kConstant) return absl::OkStatus();
+    double copies = 1;
+    for (size_t axis = 0; axis < x.size(); ++axis) {
+      const auto period = static_cast<double>(std::max<int64_t>(x[axis] - 1, 1));
+      copies *= 1 + static_cast<double>(std::abs(pads.before[axis]) + std::abs(pads.after[axis])) / period;
+    }
+    constexpr double kMostCopies = 1 << 16;
+    if (copies <= kMostCopies || mode_ == Mode::kEdge) return absl::OkStatus();
+    return absl::UnimplementedError(absl::StrCat("pads ", ShapeText(pads.before), " and ", ShapeText(pads.after),
+                                                 " that go through shape ", ShapeText(x), " too often"));
   }
 
   // What is added, as boxes that do not overlap: before and after along each axis, inside along those that came first.

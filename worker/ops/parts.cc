@@ -36,6 +36,11 @@ absl::StatusOr<std::optional<std::vector<HostTensor>>> PartsOp::Fold(const Input
     if (in.has(i) && in[i].constant == nullptr) return std::nullopt;
   }
   ASSIGN_OR_RETURN(const std::vector<Facts> out, InferShapes(in));
+  constexpr int64_t kMostFolded = int64_t{1} << 22;  // more is no arithmetic of shapes
+  for (const Facts& facts : out) {
+    ASSIGN_OR_RETURN(const int64_t elements, ElementCount(facts.shape));
+    if (elements > kMostFolded) return std::nullopt;
+  }
   std::vector<Shape> in_shapes, out_shapes;
   for (const Facts& facts : in.facts) in_shapes.push_back(facts.shape);
   const DType dtype = in[0].constant->dtype;  // of known floats it is not that of Facts

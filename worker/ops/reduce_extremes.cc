@@ -26,7 +26,7 @@ double NormOf(const std::vector<double>& line) {
   return std::sqrt(squares);
 }
 double LogSumExpOf(const std::vector<double>& line) {
-  const double largest = LargestOf(line);
+  const double largest = std::clamp(LargestOf(line), -1e308, 1e308);
   double sum = 0;
   for (double x : line) sum += std::exp(x - largest);
   return largest + std::log(sum);
@@ -149,21 +149,31 @@ class ReduceLogSumExp : public ReduceLines {
     if (n_ == 0) return line.backend.Fill(1, Lines(), -std::numeric_limits<double>::infinity(), y);
     const Lanes largest = Take(line, Lines());
     line.backend.TopK({.outer = outer_, .n = n_, .inner = inner_}, 1, line.x, largest, {}, {});
+    MakeFinite(line, largest, largest);
     SumLines(line, ExpOfDifference(line, largest), y);
     line.backend.Unary(UnaryFunction::kLog, {}, 1, Lines(), y, y);
     line.backend.Binary(BinaryFunction::kAdd, 1, {Lines()}, y, {1}, largest, {1}, y);
   }
   void Pull(const Line& line, ConstLanes ct_y, Lanes ct_x) const override {
-    const Lanes weights = ExpOfDifference(line, line.y);
+    const Lanes y = Take(line, Lines());
+    MakeFinite(line, line.y, y);
+    const Lanes weights = ExpOfDifference(line, y);
     line.backend.Binary(BinaryFunction::kMul, 1, shape(), weights, own(), ct_y, repeated(), ct_x);
   }
   void Push(const Line& line, ConstLanes tan_x, Lanes tan_y) const override {
-    const Lanes weights = ExpOfDifference(line, line.y);
+    const Lanes y = Take(line, Lines());
+    MakeFinite(line, line.y, y);
+    const Lanes weights = ExpOfDifference(line, y);
     line.backend.Binary(BinaryFunction::kMul, 1, shape(), weights, own(), tan_x, own(), weights);
     SumLines(line, weights, tan_y);
   }
 
  private:
+  // Lines of infinite numbers: inf - inf is no number, what is taken off must not be infinite.
+  void MakeFinite(const Line& line, ConstLanes y, Lanes finite) const {
+    const double most = line.backend.dtype() == DType::kFloat32 ? 3e38 : 1e308;
+    line.backend.Unary(UnaryFunction::kClip, {.alpha = -most, .beta = most}, 1, Lines(), y, finite);
+  }
   Lanes ExpOfDifference(const Line& line, ConstLanes y) const {
     const Lanes e = Take(line, Size());
     line.backend.Binary(BinaryFunction::kSub, 1, shape(), line.x, own(), y, repeated(), e);

@@ -28,7 +28,13 @@ class Resize : public Op {
     if (!in.has(0)) return absl::InvalidArgumentError("needs an input");
     ASSIGN_OR_RETURN(const std::vector<Axis> axes, Axes(in));
     Facts y{in[0].dtype, {}};
-    for (const Axis& axis : axes) y.shape.push_back(axis.out);
+    for (const Axis& axis : axes) {
+      constexpr int64_t kMostOut = int64_t{1} << 24;  // each has a list of what it is made of
+      if (axis.out > kMostOut) {
+        return absl::UnimplementedError(absl::StrCat("a resize to ", axis.out, " along one axis"));
+      }
+      y.shape.push_back(axis.out);
+    }
     RETURN_IF_ERROR(ElementCount(y.shape).status());
     return std::vector<Facts>{std::move(y)};
   }

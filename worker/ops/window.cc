@@ -101,6 +101,15 @@ absl::StatusOr<WindowGeometry> WindowAttributes::Geometry(const Shape& x, const 
     // With ceil_mode a window must still begin inside the input or the padding before it.
     if (up && (g.out[to] - 1) * g.stride[to] >= g.in[to] + g.pad_begin[to]) --g.out[to];
   }
+  constexpr double kMostVisits = 4294967296.0;  // 2^32
+  double visits = 1;
+  for (int axis = 0; axis < kSpatialAxes; ++axis) {
+    visits *= static_cast<double>(g.kernel[axis]) * static_cast<double>(g.out[axis]);
+  }
+  if (visits > kMostVisits) {
+    return absl::UnimplementedError(absl::StrCat("a window of ", ShapeText(kernel), " that slides over ", ShapeText(x),
+                                                 " and its padding at too many places"));
+  }
   return g;
 }
 

@@ -117,6 +117,16 @@ class Compiler {
   }
 
   absl::Status CompileNode(const GraphNode& node) {
+    RETURN_IF_ERROR(AddValuesOf(node));
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      if (!node.outputs[k].empty() && !by_name_.contains(node.outputs[k])) {
+        return absl::InvalidArgumentError(absl::StrCat("it has no output ", k, ", which is named ", node.outputs[k]));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddValuesOf(const GraphNode& node) {
     const int64_t opset = node.opset_version == 0 ? graph_.opset_version : node.opset_version;
     const OpEntry* entry = FindOp(node.domain, node.op_type, opset);
     JACSERVE_CHECK(entry != nullptr);  // all were looked up before
@@ -137,6 +147,7 @@ class Compiler {
     }
     ASSIGN_OR_RETURN(std::unique_ptr<Op> op, entry->make(node, static_cast<int>(opset)));
     ASSIGN_OR_RETURN(std::vector<Facts> out, op->InferShapes(in));
+    for (const Facts& y : out) RETURN_IF_ERROR(ElementCount(y.shape).status());  // what follows multiplies sizes freely
     ASSIGN_OR_RETURN(auto folded, op->Fold(in));
     if (folded.has_value()) {
       for (size_t k = 0; k < folded->size() && k < node.outputs.size(); ++k) {
