@@ -141,7 +141,7 @@ def write_case(net, folder):
 
 
 NETS = {"conv3": conv3, "mnist": mnist, "mlp": mlp, "transformer": transformer,
-        "small": lambda: mlp("small", (128, 512, 512, 32), 64),
-        "small_rows": lambda: mlp("small_rows", (128, 512, 512, 64), 64),
-        "small_batch": lambda: mlp("small_batch", (128, 512, 512, 32), 128),
-        "small_parameters": lambda: mlp("small_parameters", (128, 806, 806, 32), 64)}
+        "growth": lambda: mlp("growth", (256, 512, 512, 64), 128),
+        "growth_rows": lambda: mlp("growth_rows", (256, 512, 512, 128), 128),
+        "growth_batch": lambda: mlp("growth_batch", (256, 512, 512, 64), 256),
+        "growth_parameters": lambda: mlp("growth_parameters", (256, 804, 804, 64), 128)}

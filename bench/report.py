@@ -19,7 +19,7 @@ SEED = os.path.join(GOLDEN, "seed_full")
 REPEATS = 3
 # network: the least ratio of the best peer's time to ours, and the peers.
 NETS = {"conv3": (2, ("jax", "torch")), "mnist": (2, ("torch",)), "mlp": (1.5, ("jax",)), "transformer": (1.2, ("jax",))}
-GROWTH = {"rows": "small_rows", "parameters": "small_parameters", "batch": "small_batch"}
+GROWTH = {"rows": "growth_rows", "parameters": "growth_parameters", "batch": "growth_batch"}
 lines = []
 
 
@@ -104,7 +104,7 @@ def net_lines(folder):
         line(f"{best} {times[best]['version']}: {net.what}", times[best]["seconds"] / seconds, f">= {bar}",
              f"{times[best]['seconds']:.2f} / {seconds:.2f}, {net.samples} samples", 1)
     for what, name in GROWTH.items():
-        line(f"time with twice the {what} / once", ours[name]["seconds"] / ours["small"]["seconds"], "<= 2.1",
+        line(f"time with twice the {what} / once", ours[name]["seconds"] / ours["growth"]["seconds"], "<= 2.1",
              f"{ours[name]['seconds']:.2f} / {ours['small']['seconds']:.2f}")
 
 
