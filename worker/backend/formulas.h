@@ -31,7 +31,7 @@ T GeluGateSlope(T x) {
 
 // JACSERVE_UNARY(X): X(Name, Reads, f, df) with x, y, alpha and beta in scope, all of type T.
 #define JACSERVE_UNARY(X)                                                                                        \
-  X(Relu, kY, x < T(0) ? T(0) : x, y > T(0) ? T(1) : T(0))                                                       \
+  X(Relu, kY, x<T(0) ? T(0) : x, y> T(0) ? T(1) : T(0))                                                          \
   X(LeakyRelu, kX, x >= T(0) ? x : alpha * x, x >= T(0) ? T(1) : alpha)                                          \
   X(ThresholdedRelu, kX, x > alpha ? x : T(0), x > alpha ? T(1) : T(0))                                          \
   X(Elu, kSaved, x > T(0) ? x : alpha * std::expm1(x), x > T(0) ? T(1) : alpha * std::exp(x))                    \
