@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
 #include "worker/ops/attributes.h"
+#include "worker/ops/lanes.h"
 #include "worker/ops/op_table.h"
 #include "worker/ops/window.h"
 
@@ -20,18 +21,11 @@ class Conv : public Op {
   absl::StatusOr<std::vector<Facts>> InferShapes(const InputFacts& in) const override {
     if (!in.has(0) || !in.has(1)) return absl::InvalidArgumentError("needs an input and a kernel");
     ASSIGN_OR_RETURN(const WindowGeometry g, GeometryOf(in[0].shape, in[1].shape));
-    if (in.has(2) && in[2].shape != Shape{g.out_channels}) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a bias of shape ", ShapeText(in[2].shape), " for ", g.out_channels, " channels"));
-    }
+    RETURN_IF_ERROR(CheckConvBias(in, g.out_channels));
     return std::vector<Facts>{{in[0].dtype, WindowOutputShape(in[0].shape, g.out_channels, g.out)}};
   }
   absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in, const std::vector<Facts>&) const override {
-    if (in[0].batch_axis > 0) return MixesSamples("it slides over, or sums, the samples");
-    if (in[1].batch_axis >= 0 || (in.has(2) && in[2].batch_axis >= 0)) {
-      return MixesSamples("its kernel holds one slice per sample");
-    }
-    return std::vector<int>{in[0].batch_axis};
+    return FollowConvBatchAxis(in);
   }
 
   absl::Status Bind(const InputFacts& facts, const std::vector<Shape>& in, const std::vector<Shape>& out) override {
@@ -61,9 +55,9 @@ class Conv : public Op {
     const Scratch::Frame frame(args.scratch);
     const ConstLanes w = InPatchOrder(args.x[1], args);  // kernel_major: of a parameter, the same for all lanes
     for (int64_t image = 0; image < images_; ++image) {
-      const Lanes patches = Offset(args.saved, image * g_.PatchSize(), args);
-      backend.Patches(g_, args.lanes, Offset(args.x[0], image * g_.InSize(), args), patches);
-      backend.ConvForward(g_, args.lanes, patches, w, Offset(args.y[0], image * g_.OutSize(), args));
+      const Lanes patches = At(args.saved, image * g_.PatchSize(), args.backend);
+      backend.Patches(g_, args.lanes, At(args.x[0], image * g_.InSize(), args.backend), patches);
+      backend.ConvForward(g_, args.lanes, patches, w, At(args.y[0], image * g_.OutSize(), args.backend));
     }
     if (in_.size() > 2) backend.Affine(BiasChannels(), args.lanes, args.y[0], {}, args.x[2], args.y[0]);
   }
@@ -75,21 +69,21 @@ class Conv : public Op {
       return;
     }
     for (int64_t image = 0; image < images_; ++image) {
-      const ConstLanes ct_y = Offset(args.ct_y[0], image * g_.OutSize(), args);
+      const ConstLanes ct_y = At(args.ct_y[0], image * g_.OutSize(), args.backend);
       if (input == 0) {
-        const Lanes own = Offset(ct_x, image * g_.InSize(), args);
+        const Lanes own = At(ct_x, image * g_.InSize(), args.backend);
         backend.ConvDataPullback(g_, args.lanes, ct_y, args.x[1], own, args.scratch);
         continue;
       }
       WindowGeometry plain = g_;
       plain.kernel_major = false;
-      const ConstLanes patches = Offset(args.saved, image * g_.PatchSize(), args);
+      const ConstLanes patches = At(args.saved, image * g_.PatchSize(), args.backend);
       for (int64_t lane = 0; lane < args.lanes; ++lane) {
         const Scratch::Frame frame(args.scratch);
         ConstLanes own = From(patches, lane, backend);
         if (g_.kernel_major) own = ChannelMajor(own, args);
-        backend.ConvWeightRows(plain, {1, 1}, From(ct_y, lane, backend), own, Offset(ct_x, lane * ct_x.stride, args),
-                               image > 0);
+        backend.ConvWeightRows(plain, {1, 1}, From(ct_y, lane, backend), own,
+                               At(ct_x, lane * ct_x.stride, args.backend), image > 0);
       }
     }
   }
@@ -106,8 +100,8 @@ class Conv : public Op {
       return;
     }
     for (int64_t image = 0; image < images_; ++image) {
-      args.backend.ConvWeightRows(g_, terms, Offset(args.ct_y[0], image * g_.OutSize(), args),
-                                  Offset(args.saved, image * g_.PatchSize(), args), target,
+      args.backend.ConvWeightRows(g_, terms, At(args.ct_y[0], image * g_.OutSize(), args.backend),
+                                  At(args.saved, image * g_.PatchSize(), args.backend), target,
                                   rows.accumulate || image > 0);
     }
   }
@@ -120,16 +114,16 @@ class Conv : public Op {
     if (!x_moves && !w_moves) backend.Fill(args.lanes, images_ * l, 0.0, tan_y[0]);
     for (int64_t lane = 0; lane < args.lanes && (x_moves || w_moves); ++lane) {
       for (int64_t image = 0; image < images_; ++image) {
-        const Lanes y = Offset(tan_y[0], lane * tan_y[0].stride + image * l, args);
+        const Lanes y = At(tan_y[0], lane * tan_y[0].stride + image * l, args.backend);
         const Scratch::Frame frame(args.scratch);
         if (x_moves) {
           const Lanes patches{args.scratch.Take(g_.PatchSize() * backend.element_bytes()), 0};
-          const ConstLanes x = Offset(args.tan_x[0], image * g_.InSize(), args);
+          const ConstLanes x = At(args.tan_x[0], image * g_.InSize(), args.backend);
           backend.Patches(g_, 1, From(x, lane, backend), patches);
           backend.ConvForward(g_, 1, patches, InPatchOrder(From(args.x[1], lane, backend), args), y);
         }
         if (!w_moves) continue;
-        const ConstLanes patches = From(Offset(args.saved, image * g_.PatchSize(), args), lane, backend);
+        const ConstLanes patches = From(At(args.saved, image * g_.PatchSize(), args.backend), lane, backend);
         const Lanes product = x_moves ? Lanes{args.scratch.Take(l * backend.element_bytes()), 0} : y;
         backend.ConvForward(g_, 1, patches, InPatchOrder(From(args.tan_x[1], lane, backend), args), product);
         if (x_moves) backend.CopyStrided(1, {l}, product, {1}, y, {1}, true, 1.0);
@@ -142,15 +136,7 @@ class Conv : public Op {
 
  private:
   absl::StatusOr<WindowGeometry> GeometryOf(const Shape& x, const Shape& w) const {
-    if (w.size() != x.size() || w.size() < 3) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a kernel of shape ", ShapeText(w), " over an input of shape ", ShapeText(x)));
-    }
-    const std::vector<int64_t> kernel(w.begin() + 2, w.end());
-    if (!window_.kernel_shape().empty() && window_.kernel_shape() != kernel) {
-      return absl::InvalidArgumentError(absl::StrCat("kernel_shape ", ShapeText(window_.kernel_shape()),
-                                                     " does not fit a kernel of shape ", ShapeText(w)));
-    }
+    ASSIGN_OR_RETURN(const std::vector<int64_t> kernel, window_.KernelSizes(x, w));
     if (x[1] != w[1] * groups_ || w[0] % groups_ != 0 || w[0] == 0 || w[1] == 0) {
       return absl::InvalidArgumentError(absl::StrCat("a kernel of shape ", ShapeText(w), " in ", groups_,
                                                      " groups does not fit an input of shape ", ShapeText(x)));
@@ -178,15 +164,6 @@ class Conv : public Op {
   }
 
   Channels BiasChannels() const { return {images_ * g_.OutSize(), std::max<int64_t>(g_.L(), 1), g_.out_channels}; }
-
-  template <class L, class Args>
-  static L Offset(L lanes, int64_t elements, const Args& args) {
-    using Byte = std::conditional_t<std::is_same_v<L, Lanes>, std::byte, const std::byte>;
-    if (lanes.data != nullptr) {
-      lanes.data = static_cast<Byte*>(lanes.data) + elements * args.backend.element_bytes();
-    }
-    return lanes;
-  }
 
   // The kernel [o, (i, k)] of lane 0 in the order of the patches: itself, or [o, (k, i)] in scratch.
   template <class Args>

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
 #include "worker/ops/attributes.h"
+#include "worker/ops/lanes.h"
 #include "worker/ops/op_table.h"
 #include "worker/ops/window.h"
 
@@ -18,18 +19,11 @@ class ConvTranspose : public Op {
   absl::StatusOr<std::vector<Facts>> InferShapes(const InputFacts& in) const override {
     if (!in.has(0) || !in.has(1)) return absl::InvalidArgumentError("needs an input and a kernel");
     ASSIGN_OR_RETURN(const WindowGeometry g, GeometryOf(in[0].shape, in[1].shape));
-    if (in.has(2) && in[2].shape != Shape{g.in_channels}) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a bias of shape ", ShapeText(in[2].shape), " for ", g.in_channels, " channels"));
-    }
+    RETURN_IF_ERROR(CheckConvBias(in, g.in_channels));
     return std::vector<Facts>{{in[0].dtype, WindowOutputShape(in[0].shape, g.in_channels, g.in)}};
   }
   absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in, const std::vector<Facts>&) const override {
-    if (in[0].batch_axis > 0) return MixesSamples("it slides over, or sums, the samples");
-    if (in[1].batch_axis >= 0 || (in.has(2) && in[2].batch_axis >= 0)) {
-      return MixesSamples("its kernel holds one slice per sample");
-    }
-    return std::vector<int>{in[0].batch_axis};
+    return FollowConvBatchAxis(in);
   }
   absl::Status Bind(const InputFacts& facts, const std::vector<Shape>& in, const std::vector<Shape>& out) override {
     RETURN_IF_ERROR(Op::Bind(facts, in, out));
@@ -120,15 +114,7 @@ class ConvTranspose : public Op {
 
  private:
   absl::StatusOr<WindowGeometry> GeometryOf(const Shape& x, const Shape& w) const {
-    if (w.size() != x.size() || w.size() < 3) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a kernel of shape ", ShapeText(w), " over an input of shape ", ShapeText(x)));
-    }
-    const std::vector<int64_t> kernel(w.begin() + 2, w.end());
-    if (!window_.kernel_shape().empty() && window_.kernel_shape() != kernel) {
-      return absl::InvalidArgumentError(absl::StrCat("kernel_shape ", ShapeText(window_.kernel_shape()),
-                                                     " does not fit a kernel of shape ", ShapeText(w)));
-    }
+    ASSIGN_OR_RETURN(const std::vector<int64_t> kernel, window_.KernelSizes(x, w));
     if (x[1] != w[0] || w[0] % groups_ != 0 || w[0] == 0 || w[1] == 0) {
       return absl::InvalidArgumentError(absl::StrCat("a kernel of shape ", ShapeText(w), " in ", groups_,
                                                      " groups does not fit an input of shape ", ShapeText(x)));
@@ -146,22 +132,16 @@ class ConvTranspose : public Op {
 
   // One image of every lane of a value of x's or y's shape; one lane.
   template <class L, class Args>
-  static L Offset(L lanes, int64_t elements, const Args& args) {
-    using Byte = std::conditional_t<std::is_same_v<L, Lanes>, std::byte, const std::byte>;
-    lanes.data = static_cast<Byte*>(lanes.data) + elements * args.backend.element_bytes();
-    return lanes;
-  }
-  template <class L, class Args>
   L InX(const L& lanes, int64_t image, const Args& args) const {
-    return Offset(lanes, image * g_.OutSize(), args);
+    return At(lanes, image * g_.OutSize(), args.backend);
   }
   template <class L, class Args>
   L InY(const L& lanes, int64_t image, const Args& args) const {
-    return Offset(lanes, image * g_.InSize(), args);
+    return At(lanes, image * g_.InSize(), args.backend);
   }
   template <class Args>
   static Lanes LaneOf(const Lanes& lanes, int64_t lane, const Args& args) {
-    return Offset(lanes, lane * lanes.stride, args);
+    return At(lanes, lane * lanes.stride, args.backend);
   }
 
   Lanes PatchesOf(const ConstLanes& ct_y, int64_t lanes, const PullbackArgs& args) const {

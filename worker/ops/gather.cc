@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
 #include "worker/ops/attributes.h"
+#include "worker/ops/indices.h"
 #include "worker/ops/lanes.h"
 #include "worker/ops/op_table.h"
 
@@ -81,15 +82,7 @@ class GatherOp : public Op {
   // InvalidArgument: no integers, or some that are known to be out of range.
   absl::Status CheckIndices(const InputFacts& in, const Shape& sizes) const {
     if (IsFloat(in[1].dtype)) return absl::InvalidArgumentError("its indices are not integers");
-    if (in[1].constant == nullptr) return absl::OkStatus();
-    const std::vector<int64_t> index = IntsOf(*in[1].constant);
-    for (size_t p = 0; p < index.size(); ++p) {
-      const int64_t size = sizes[p % sizes.size()];
-      if (index[p] < -size || index[p] >= size) {
-        return absl::InvalidArgumentError(absl::StrCat("index ", index[p], " is outside an axis of size ", size));
-      }
-    }
-    return absl::OkStatus();
+    return CheckKnownIndices(in, sizes);
   }
 
  private:
@@ -164,15 +157,7 @@ class GatherElements : public GatherOp {
     return std::vector<int>{batch_axis};
   }
   IndexGeometry Places(const Shape& x, const Shape& index) const override {
-    const int64_t axis = *NormalAxis(axis_, x.size());
-    const Shape strides = RowMajorStrides(x);
-    IndexGeometry g{.points = index,
-                    .base_strides = strides,
-                    .index_strides = RowMajorStrides(index),
-                    .sizes = {x[axis]},
-                    .strides = {strides[axis]}};
-    g.base_strides[axis] = 0;
-    return g;
+    return ElementPlaces(x, index, *NormalAxis(axis_, x.size()));
   }
 
  private:
@@ -211,19 +196,7 @@ class GatherND : public GatherOp {
     }
     return std::vector<int>{x >= b + components ? x - b - components + last : batched};
   }
-  IndexGeometry Places(const Shape& x, const Shape& index) const override {
-    const int64_t components = index.back();
-    const Shape x_strides = RowMajorStrides(x), index_strides = RowMajorStrides(index);
-    IndexGeometry g{.points = {index.begin(), index.end() - 1},
-                    .base_strides = Shape(index.size() - 1, 0),
-                    .index_strides = {index_strides.begin(), index_strides.end() - 1}};
-    std::copy_n(x_strides.begin(), batch_dims_, g.base_strides.begin());
-    const auto begin = x.begin() + batch_dims_;
-    g.sizes.assign(begin, begin + components);
-    g.strides.assign(x_strides.begin() + batch_dims_, x_strides.begin() + batch_dims_ + components);
-    g.block = Elements({begin + components, x.end()});
-    return g;
-  }
+  IndexGeometry Places(const Shape& x, const Shape& index) const override { return TuplePlaces(x, index, batch_dims_); }
 
  private:
   int64_t batch_dims_;

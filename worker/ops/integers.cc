@@ -5,6 +5,7 @@
 #include "common/status.h"
 #include "worker/ops/attributes.h"
 #include "worker/ops/folded.h"
+#include "worker/ops/folding.h"
 #include "worker/ops/op_table.h"
 
 namespace jacserve::worker {
@@ -47,12 +48,6 @@ class Constant : public FoldedOp {
   HostTensor value_;
 };
 
-HostTensor FloatTensor(Shape shape, const std::vector<float>& values) {
-  const auto* begin = reinterpret_cast<const std::byte*>(values.data());
-  return {DType::kFloat32, std::move(shape),
-          std::make_shared<std::vector<std::byte>>(begin, begin + values.size() * sizeof(float))};
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Op>> MakeShape(const GraphNode& node, int) {
@@ -70,9 +65,10 @@ absl::StatusOr<std::unique_ptr<Op>> MakeConstant(const GraphNode& node, int) {
     if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
       return std::make_unique<Constant>(IntTensor(DType::kInt64, {static_cast<int64_t>(list->size())}, *list));
     }
-    if (const auto* one = std::get_if<float>(&value)) return std::make_unique<Constant>(FloatTensor({}, {*one}));
+    if (const auto* one = std::get_if<float>(&value)) return std::make_unique<Constant>(FloatConstant({}, {*one}));
     if (const auto* list = std::get_if<std::vector<float>>(&value)) {
-      return std::make_unique<Constant>(FloatTensor({static_cast<int64_t>(list->size())}, *list));
+      return std::make_unique<Constant>(
+          FloatConstant({static_cast<int64_t>(list->size())}, {list->begin(), list->end()}));
     }
   }
   return absl::UnimplementedError("a Constant without a tensor or number");

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
 #include "worker/ops/attributes.h"
+#include "worker/ops/indices.h"
 #include "worker/ops/lanes.h"
 #include "worker/ops/op_table.h"
 
@@ -27,16 +28,7 @@ class ScatterOp : public Op {
       return absl::InvalidArgumentError("values and updates have different types");
     }
     RETURN_IF_ERROR(CheckShapes(in));
-    if (in[1].constant != nullptr) {
-      const std::vector<int64_t> index = IntsOf(*in[1].constant);
-      const Shape sizes = Places(in[0].shape, in[1].shape).sizes;
-      for (size_t p = 0; p < index.size(); ++p) {
-        const int64_t size = sizes[p % sizes.size()];
-        if (index[p] < -size || index[p] >= size) {
-          return absl::InvalidArgumentError(absl::StrCat("index ", index[p], " is outside an axis of size ", size));
-        }
-      }
-    }
+    RETURN_IF_ERROR(CheckKnownIndices(in, Places(in[0].shape, in[1].shape).sizes));
     return std::vector<Facts>{{in[0].dtype, in[0].shape}};
   }
   absl::Status Bind(const InputFacts& facts, const std::vector<Shape>& in, const std::vector<Shape>& out) override {
@@ -115,17 +107,7 @@ class ScatterElements : public ScatterOp {
     }
     return std::vector<int>{batch_axis};
   }
-  IndexGeometry Places(const Shape& x, const Shape& index) const override {
-    const Shape strides = RowMajorStrides(x);
-    const int64_t axis = Axis(x);
-    IndexGeometry g{.points = index,
-                    .base_strides = strides,
-                    .index_strides = RowMajorStrides(index),
-                    .sizes = {x[axis]},
-                    .strides = {strides[axis]}};
-    g.base_strides[axis] = 0;
-    return g;
-  }
+  IndexGeometry Places(const Shape& x, const Shape& index) const override { return ElementPlaces(x, index, Axis(x)); }
 
  private:
   int64_t Axis(const Shape& x) const { return *NormalAxis(axis_, x.size()); }
@@ -163,16 +145,7 @@ class ScatterND : public ScatterOp {
     if (!x_same || !updates_same) return MixesSamples("not all of its inputs hold one slice per sample");
     return std::vector<int>{axis};
   }
-  IndexGeometry Places(const Shape& x, const Shape& index) const override {
-    const int64_t components = index.back();
-    const Shape x_strides = RowMajorStrides(x), index_strides = RowMajorStrides(index);
-    return {.points = {index.begin(), index.end() - 1},
-            .base_strides = Shape(index.size() - 1, 0),
-            .index_strides = {index_strides.begin(), index_strides.end() - 1},
-            .sizes = {x.begin(), x.begin() + components},
-            .strides = {x_strides.begin(), x_strides.begin() + components},
-            .block = Elements({x.begin() + components, x.end()})};
-  }
+  IndexGeometry Places(const Shape& x, const Shape& index) const override { return TuplePlaces(x, index, 0); }
 };
 
 absl::StatusOr<bool> Adds(const GraphNode& node) {

@@ -149,6 +149,33 @@ absl::StatusOr<WindowGeometry> WindowAttributes::TransposedGeometry(const Shape&
   return g;
 }
 
+absl::StatusOr<std::vector<int64_t>> WindowAttributes::KernelSizes(const Shape& x, const Shape& w) const {
+  if (w.size() != x.size() || w.size() < 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a kernel of shape ", ShapeText(w), " over an input of shape ", ShapeText(x)));
+  }
+  std::vector<int64_t> kernel(w.begin() + 2, w.end());
+  if (!kernel_shape_.empty() && kernel_shape_ != kernel) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kernel_shape ", ShapeText(kernel_shape_), " does not fit a kernel of shape ", ShapeText(w)));
+  }
+  return kernel;
+}
+
+absl::Status CheckConvBias(const InputFacts& in, int64_t channels) {
+  if (!in.has(2) || in[2].shape == Shape{channels}) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a bias of shape ", ShapeText(in[2].shape), " for ", channels, " channels"));
+}
+
+absl::StatusOr<std::vector<int>> FollowConvBatchAxis(const InputFacts& in) {
+  if (in[0].batch_axis > 0) return MixesSamples("it slides over, or sums, the samples");
+  if (in[1].batch_axis >= 0 || (in.has(2) && in[2].batch_axis >= 0)) {
+    return MixesSamples("its kernel holds one slice per sample");
+  }
+  return std::vector<int>{in[0].batch_axis};
+}
+
 Shape WindowOutputShape(const Shape& x, int64_t channels, const Spatial& out) {
   Shape shape = {x[0], channels};
   for (size_t axis = kSpatialAxes - (x.size() - 2); axis < kSpatialAxes; ++axis) shape.push_back(out[axis]);

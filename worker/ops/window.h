@@ -21,6 +21,9 @@ class WindowAttributes {
   // The convolution that a transposed one over x [N, C, spatial...] is the transpose of: from its output to x.
   absl::StatusOr<WindowGeometry> TransposedGeometry(const Shape& x, const std::vector<int64_t>& kernel) const;
 
+  // Spatial sizes of a kernel w [.., .., spatial...] over x. InvalidArgument: ranks that differ, another kernel_shape.
+  absl::StatusOr<std::vector<int64_t>> KernelSizes(const Shape& x, const Shape& w) const;
+
   const std::vector<int64_t>& kernel_shape() const { return kernel_shape_; }
   bool ceil_mode() const { return ceil_mode_; }
 
@@ -36,5 +39,9 @@ class WindowAttributes {
 
 // [N, channels, spatial...] with the spatial sizes of `out`.
 Shape WindowOutputShape(const Shape& x, int64_t channels, const Spatial& out);
+
+// What convolutions and transposed ones share, inputs x, w and maybe a bias. InvalidArgument: a bias of another shape.
+absl::Status CheckConvBias(const InputFacts& in, int64_t channels);
+absl::StatusOr<std::vector<int>> FollowConvBatchAxis(const InputFacts& in);
 
 }  // namespace jacserve::worker
