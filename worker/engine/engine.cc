@@ -146,7 +146,7 @@ class EngineImpl : public Engine {
       ASSIGN_OR_RETURN(block.row_bytes, ByteCount(block.shape, layout_.dtype));
       layout_.blocks.push_back(std::move(block));
     }
-    // A pullback to every input of a node costs about two forward steps; a pushforward is shared by a sample's rows.
+    // A pullback to every input of a node costs about two forward steps.
     for (const ProgramNode& node : program_.nodes) {
       if (node.batched) layout_.flops_per_row += 2.0 * target_.per_row() * node.op->Flops();
     }

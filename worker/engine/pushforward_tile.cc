@@ -9,11 +9,6 @@
 namespace jacserve::worker {
 namespace {
 
-constexpr int64_t kTileBytes = int64_t{16} << 20;  // tangents in flight stay in the outer caches
-constexpr int64_t kTileLanes = 256;
-
-int64_t Padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 // Tangents that pass through together, from the program alone.
 int64_t LanesOf(const SampleProgram& program, const PushforwardPlan& plan, const Backend& backend) {
   int64_t lane_bytes = 1;
@@ -125,14 +120,11 @@ bool PushforwardTileWorker::PushForward(int64_t lanes) {
       const bool here = input >= 0 && moves[root] && node.op->DifferentiableIn(static_cast<int>(i));
       any = any || here;
       tan_x.push_back(here ? ConstLanes(Tangent(root)) : ConstLanes{});
-      x.push_back(input < 0 ? ConstLanes{}
-                  : program.values[input].batched
-                      ? problem_.linearizer.InRecord(root, window_.records(), window_.record_of())
-                      : problem_.shared.Value(root));
+      x.push_back(window_.Primal(input, window_.record_of()));
     }
     for (int output : node.outputs) {
       const int root = program.values[output].root;
-      y.push_back(problem_.linearizer.InRecord(root, window_.records(), window_.record_of()));
+      y.push_back(window_.Primal(output, window_.record_of()));
       tan_y.push_back(plan_.moves[root] ? Tangent(root) : Lanes{});
       if (any && plan_.moves[root]) moves[root] = true;
     }

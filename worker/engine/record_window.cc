@@ -44,4 +44,10 @@ void RecordWindow::Find(std::span<const int32_t> sample_of, Scratch& scratch) {
   }
 }
 
+ConstLanes RecordWindow::Primal(int value, const int32_t* record_of) const {
+  if (value < 0) return {};
+  const ProgramValue& v = problem_.program.values[value];
+  return v.batched ? problem_.linearizer.InRecord(v.root, records_, record_of) : problem_.shared.Value(v.root);
+}
+
 }  // namespace jacserve::worker

@@ -17,6 +17,9 @@ class RecordWindow {
 
   void Find(std::span<const int32_t> sample_of, Scratch& scratch);
 
+  // Where lanes find a value, batched or shared; no data: left out (-1), or batched and not kept.
+  ConstLanes Primal(int value, const int32_t* record_of) const;
+
   const void* records() const { return records_; }
   const int32_t* record_of() const { return record_of_.data(); }  // by lane of the last Find
 

@@ -35,6 +35,12 @@ struct TileShape {
   int64_t scratch_bytes = 0;
   int64_t window_samples = 0;  // records of the samples that a tile can meet, whole chunks
 };
+// Lanes of a tile when `lane_bytes` of cotangents or tangents go with each: what is in flight stays in the outer
+// caches.
+constexpr int64_t kTileBytes = int64_t{16} << 20;
+constexpr int64_t kTileLanes = 256;
+inline int64_t Padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
 // Hands slabs to the consumer, one thread at a time.
 class SharedConsumer {
  public:

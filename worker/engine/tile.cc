@@ -7,15 +7,6 @@
 #include "common/status.h"
 
 namespace jacserve::worker {
-namespace {
-
-constexpr int64_t kTileBytes = int64_t{16} << 20;  // cotangents of a tile stay in the outer caches
-constexpr int64_t kTileLanes = 256;
-
-int64_t Padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace
-
 TileShape ShapeOfTile(const SampleProgram& program, const PullbackPlan& plan, const Backend& backend, int per_row,
                       const Linearizer& linearizer) {
   int64_t lane_bytes = 0, largest = 1, scratch_elements = 0, row_elements = 0;
@@ -70,12 +61,6 @@ TileWorker::TileWorker(const CompiledProblem& problem, const TileShape& shape, S
     cotangent_of_[v] = cotangents_.Take(lanes * problem.program.values[v].elements * problem.backend.element_bytes());
   }
   sample_of_.resize(lanes);
-}
-
-ConstLanes TileWorker::Primal(int value, const int32_t* record_of) const {
-  if (value < 0) return {};
-  const ProgramValue& v = problem_.program.values[value];
-  return v.batched ? problem_.linearizer.InRecord(v.root, window_.records(), record_of) : problem_.shared.Value(v.root);
 }
 
 Lanes TileWorker::Cotangent(int root) const {
@@ -133,9 +118,9 @@ void TileWorker::PullBack() {
   for (const PullbackStep& step : problem_.plan.steps) {
     const ProgramNode& node = program.nodes[step.node];
     std::vector<ConstLanes> x, y, ct_y;
-    for (int input : node.inputs) x.push_back(Primal(input, window_.record_of()));
+    for (int input : node.inputs) x.push_back(window_.Primal(input, window_.record_of()));
     for (int output : node.outputs) {
-      y.push_back(Primal(output, window_.record_of()));
+      y.push_back(window_.Primal(output, window_.record_of()));
       ct_y.push_back(Cotangent(program.values[output].root));
     }
     const ConstLanes saved = problem_.linearizer.SavedInRecord(step.node, window_.records(), window_.record_of());
@@ -225,10 +210,10 @@ void TileWorker::RunRowStep(const RowStep& step, const Span& span, const RowSink
   const ProgramNode& node = program.nodes[step.node];
   const int32_t* record_of = window_.record_of() + span.lane_begin;
   std::vector<ConstLanes> x, y, ct_y;
-  for (int input : node.inputs) x.push_back(Primal(input, record_of));
+  for (int input : node.inputs) x.push_back(window_.Primal(input, record_of));
   for (int output : node.outputs) {
     const ProgramValue& value = program.values[output];
-    y.push_back(Primal(output, record_of));
+    y.push_back(window_.Primal(output, record_of));
     ct_y.push_back(from_batched ? From(Cotangent(value.root), span.lane_begin, problem_.backend)
                                 : ConstLanes{shared_cotangent_of_[value.root], value.elements, nullptr});
   }

@@ -36,7 +36,6 @@ class TileWorker : public RowWorker {
   void FillInputRows(const EmissionGroup& group, const Span& span, std::byte* rows);
   void RunRowStep(const RowStep& step, const Span& span, const RowSink& sink, bool from_batched);
 
-  ConstLanes Primal(int value, const int32_t* record_of) const;
   Lanes Cotangent(int root) const;
   int64_t RowsPerPiece(const EmissionGroup& group) const;
 
