@@ -2,7 +2,6 @@
 // ONNX's own operator tests, each changed at random in many ways; the seed is fixed.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 
 #include "tests/worker/onnx_nodes/run_node_case.h"
@@ -142,12 +141,7 @@ TEST_P(DamagedNode, IsRefusedOrComputed) {
   }
 }
 
-std::filesystem::path Root() {
-  const char* root = std::getenv("JACSERVE_NODE_TESTS");
-  return root ? root : "/usr/share/libonnx-testdata/data/node";
-}
-
-INSTANTIATE_TEST_SUITE_P(All, DamagedNode, testing::ValuesIn(NodeCaseFolders(Root())),
+INSTANTIATE_TEST_SUITE_P(All, DamagedNode, testing::ValuesIn(NodeCaseFolders(NodeTestsRoot())),
                          [](const auto& info) { return info.param.filename().string(); });
 
 }  // namespace

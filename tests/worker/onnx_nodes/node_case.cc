@@ -1,6 +1,7 @@
 #include "tests/worker/onnx_nodes/node_case.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -41,6 +42,11 @@ absl::StatusOr<NamedTensors> ReadTensors(const std::filesystem::path& folder, co
 }
 
 }  // namespace
+
+std::filesystem::path NodeTestsRoot() {
+  const char* root = std::getenv("JACSERVE_NODE_TESTS");
+  return root ? root : "/usr/share/libonnx-testdata/data/node";
+}
 
 std::vector<std::filesystem::path> NodeCaseFolders(const std::filesystem::path& root) {
   std::vector<std::filesystem::path> folders;

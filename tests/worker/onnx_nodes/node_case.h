@@ -18,6 +18,8 @@ struct NodeCase {
   NamedTensors inputs, outputs;
 };
 
+// $JACSERVE_NODE_TESTS, or where Debian puts ONNX's own.
+std::filesystem::path NodeTestsRoot();
 // Folders below `root` that hold a model, by name.
 std::vector<std::filesystem::path> NodeCaseFolders(const std::filesystem::path& root);
 

@@ -2,18 +2,11 @@
 // (by default those that Debian packages). What is refused is refused for a reason that stands in the list below.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "tests/worker/onnx_nodes/known_refusals.h"
 #include "tests/worker/onnx_nodes/run_node_case.h"
 
 namespace jacserve::worker {
 namespace {
-
-std::filesystem::path Root() {
-  const char* root = std::getenv("JACSERVE_NODE_TESTS");
-  return root ? root : "/usr/share/libonnx-testdata/data/node";
-}
 
 class OnnxNode : public testing::TestWithParam<std::filesystem::path> {};
 
@@ -24,10 +17,10 @@ TEST_P(OnnxNode, GivesTheRightOutputsOrIsRefusedForAKnownReason) {
   EXPECT_NE(KnownRefusal(status), "") << status;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OnnxNode, testing::ValuesIn(NodeCaseFolders(Root())),
+INSTANTIATE_TEST_SUITE_P(All, OnnxNode, testing::ValuesIn(NodeCaseFolders(NodeTestsRoot())),
                          [](const auto& info) { return info.param.filename().string(); });
 
-TEST(OnnxNodes, AreThere) { EXPECT_GT(NodeCaseFolders(Root()).size(), 900u); }
+TEST(OnnxNodes, AreThere) { EXPECT_GT(NodeCaseFolders(NodeTestsRoot()).size(), 900u); }
 
 }  // namespace
 }  // namespace jacserve::worker
