@@ -34,8 +34,9 @@ class GatherOp : public Op {
     ASSIGN_OR_RETURN(const std::vector<Facts> out, InferShapes(in));
     const IndexGeometry g = Places(in[0].shape, in[1].shape);
     const std::vector<int64_t> index = IntsOf(*in[1].constant);
-    const int64_t element_bytes = SizeOf(out[0].dtype);
-    ASSIGN_OR_RETURN(const int64_t size_bytes, ByteCount(out[0].shape, out[0].dtype));
+    const DType dtype = in[0].constant->dtype;  // of known floats it is not that of Facts
+    const int64_t element_bytes = SizeOf(dtype);
+    ASSIGN_OR_RETURN(const int64_t size_bytes, ByteCount(out[0].shape, dtype));
     auto bytes = std::make_shared<std::vector<std::byte>>(size_bytes);
     const Shape steps = RowMajorStrides(g.points);
     for (int64_t p = 0; p < Elements(g.points); ++p) {
@@ -52,7 +53,7 @@ class GatherOp : public Op {
       std::memcpy(bytes->data() + p * g.block * element_bytes, in[0].constant->bytes->data() + at * element_bytes,
                   g.block * element_bytes);
     }
-    return std::vector<HostTensor>{{out[0].dtype, out[0].shape, std::move(bytes)}};
+    return std::vector<HostTensor>{{dtype, out[0].shape, std::move(bytes)}};
   }
 
   void Forward(const ForwardArgs& args) const override {

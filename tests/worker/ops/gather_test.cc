@@ -47,6 +47,30 @@ TEST(GatherTest, AnIndexOutOfRangeMakesItsSampleNan) {
   }
 }
 
+// Floats that are known when the graph is compiled: every operator that goes through them without arithmetic.
+TEST(GatherTest, KnownFloatsKeepTheirValues) {
+  const std::vector<float> known = {1.5f, -2.25f, 3.0f, 0.1f};
+  const OpCase op = OpCaseBuilder("known")
+                        .X({2}, 1)
+                        .W("w", {1})
+                        .I("ids", {3, 0})
+                        .I("end", {2})
+                        .I("zero", {0})
+                        .Node("Constant", {}, "c", {{"value_floats", known}})
+                        .Node("Gather", {"c", "ids"}, "g")
+                        .Node("GatherElements", {"c", "ids"}, "h")
+                        .Node("Slice", {"c", "zero", "end"}, "s")
+                        .Node("Concat", {"g", "h", "s"}, "all", {{"axis", int64_t{0}}})
+                        .Node("ReduceSum", {"x"}, "sum", {{"keepdims", int64_t{0}}})
+                        .Node("Mul", {"sum", "sum"}, "square")
+                        .Node("Sub", {"square", "square"}, "nothing")
+                        .Node("Add", {"all", "nothing"}, "y")
+                        .Done();
+  for (const auto backend : {BackendKind::kReference, BackendKind::kCpu}) {
+    EXPECT_THAT(Compute(op, backend).value, ElementsAre(0.1f, 1.5, 0.1f, 1.5, 1.5, -2.25));
+  }
+}
+
 TEST(GatherTest, AWriteOutOfRangeMakesItsSampleNan) {
   const OpCase op = OpCaseBuilder("write")
                         .X({2})
