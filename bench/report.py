@@ -105,7 +105,7 @@ def net_lines(folder):
              f"{times[best]['seconds']:.2f} / {seconds:.2f}, {net.samples} samples", 1)
     for what, name in GROWTH.items():
         line(f"time with twice the {what} / once", ours[name]["seconds"] / ours["growth"]["seconds"], "<= 2.1",
-             f"{ours[name]['seconds']:.2f} / {ours['small']['seconds']:.2f}")
+             f"{ours[name]['seconds']:.2f} / {ours['growth']['seconds']:.2f}")
 
 
 def machine():
