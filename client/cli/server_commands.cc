@@ -1,4 +1,5 @@
 // `jacserve describe`, `workers`, `info` and `version`: one question to the server, one table.
+#include "absl/strings/match.h"
 #include "client/cli/commands.h"
 #include "client/cli/report.h"
 #include "client/cli/request_files.h"
@@ -76,8 +77,9 @@ void DescribeTo(const v1::ModelDescription& model, CommandOutput& output) {
   json["producer"] = model.producer();
   Table facts;
   facts.Add({"producer", Cat(model.producer(), ", opset ", model.opset_version(), ", IR ", model.ir_version())});
+  const bool decided = !absl::StartsWith(model.coupling(), "not decided");
   facts.Add({"samples", model.samples_independent() ? std::string("independent of each other")
-                                                    : Cat("mixed: ", model.coupling())});
+                                                    : Cat(decided ? "mixed: " : "", model.coupling())});
   facts.Add({"supported", unsupported.empty() ? std::string("yes") : Cat("no: ", unsupported)});
   output.text = Cat(tensors.Text(), "\n", operators.Text(), "\n", facts.Text());
 }

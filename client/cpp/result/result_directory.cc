@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "client/cpp/array_io/file_bytes.h"
 #include "client/cpp/result/file_names.h"
 #include "client/cpp/text.h"
 #include "common/status.h"
@@ -18,6 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kSaveEvery(5);
 constexpr int64_t kReplayBytes = int64_t{1} << 20;
+constexpr int64_t kMaxIndexBytes = int64_t{64} << 20;
 constexpr char kValueFile[] = "value.npy";
 constexpr char kIndexFile[] = "index.json";
 
@@ -25,6 +27,22 @@ absl::Status Rename(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::rename(from, to, error);
   return error ? FileError(error.value(), to, "cannot be put in place") : absl::OkStatus();
+}
+
+// Files of the blocks that an index names; none when it cannot be read. Names alone, never a way out of the folder.
+std::vector<std::string> FilesOfIndex(const std::string& path) {
+  std::vector<std::string> files;
+  const absl::StatusOr<FileBytes> bytes = ReadFileBytes(path, kMaxIndexBytes);
+  if (!bytes.ok()) return files;
+  const auto* text = reinterpret_cast<const char*>(bytes->bytes.data());
+  const auto index = nlohmann::json::parse(text, text + bytes->bytes.size(), nullptr, /*allow_exceptions=*/false);
+  if (!index.is_object() || !index.contains("blocks") || !index["blocks"].is_array()) return files;
+  for (const auto& block : index["blocks"]) {
+    if (!block.is_object() || !block.contains("file") || !block["file"].is_string()) continue;
+    const fs::path file = block["file"].get<std::string>();
+    if (file == file.filename() && file.extension() == ".npy") files.push_back(file);
+  }
+  return files;
 }
 
 }  // namespace
@@ -51,6 +69,12 @@ absl::StatusOr<std::unique_ptr<ResultDirectory>> ResultDirectory::Open(const std
     directory->rows_before_ = before->rows;
     directory->progress_ = *std::move(before);
     return directory;
+  }
+  if (before && before->done.count() > 0) {
+    return absl::FailedPreconditionError(Cat("--out ", path, ": holds ", before->done.count(), " of ",
+                                             before->rows.count, " rows of another request that was interrupted; ",
+                                             "finish that one, choose another folder, or remove ",
+                                             directory->part_folder_));
   }
   fs::remove_all(directory->part_folder_, error);
   if (!error) fs::create_directory(directory->part_folder_, error);
@@ -150,9 +174,11 @@ absl::Status ResultDirectory::Save() {
 
 absl::Status ResultDirectory::Finish() {
   RETURN_IF_ERROR(Save());
-  // The index of an earlier result must not describe a mixture.
+  // The index of an earlier result must not describe a mixture, nor its other files stay behind without one.
+  const std::vector<std::string> earlier = FilesOfIndex(Cat(path_, "/", kIndexFile));
   std::error_code error;
   fs::remove(Cat(path_, "/", kIndexFile), error);
+  for (const std::string& file : earlier) fs::remove(Cat(path_, "/", file), error);
   RETURN_IF_ERROR(Rename(value_->path(), Cat(path_, "/", kValueFile)));
   for (const BlockFile& block : blocks_) {
     if (block.part) RETURN_IF_ERROR(Rename(block.part->path(), Cat(path_, "/", block.name)));

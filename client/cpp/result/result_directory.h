@@ -20,8 +20,8 @@ namespace jacserve::client {
 
 class ResultDirectory : public RowReceiver {
  public:
-  // `fingerprint` identifies the request; what another request left unfinished in the folder is removed. `rows`: those
-  // wanted, none for all. InvalidArgument: not a folder that can be written. FailedPrecondition: another run writes it.
+  // `fingerprint` identifies the request. `rows`: those wanted, none for all. InvalidArgument: not a folder that can be
+  // written. FailedPrecondition: another run writes it, or it holds finished rows of an interrupted other request.
   static absl::StatusOr<std::unique_ptr<ResultDirectory>> Open(const std::string& path, const std::string& fingerprint,
                                                                std::optional<RowRange> rows);
 
@@ -44,7 +44,8 @@ class ResultDirectory : public RowReceiver {
   // Makes the rows done durable and records them; call when a run ends before its last row.
   absl::Status Save();
 
-  // All rows are there: files get their names, then index.json is written. Nothing of OUT/.part is left.
+  // All rows are there: files get their names, then index.json is written. Nothing of OUT/.part is left, nor of the
+  // result that OUT held before.
   absl::Status Finish();
 
  private:

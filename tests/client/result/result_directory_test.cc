@@ -146,12 +146,38 @@ TEST(ResultDirectory, ContinuesWithTheMissingRows) {
   ExpectComplete(folder, layout, false);
 }
 
-TEST(ResultDirectory, AnotherRequestStartsOver) {
+TEST(ResultDirectory, AnotherRequestDoesNotThrowRowsAway) {
   const std::string folder = TestFolder();
   InterruptedRun(folder, "f", {1, 3});
+  const auto other = ResultDirectory::Open(folder, "g", std::nullopt);
+  EXPECT_TRUE(absl::IsFailedPrecondition(other.status())) << other.status();
+  EXPECT_THAT(std::string(other.status().message()), HasSubstr("3 of 6 rows of another request"));
+  EXPECT_EQ(Open(folder, "f")->done_before().count(), 3);
+}
+
+TEST(ResultDirectory, AnotherRequestStartsOverWhereNoRowIsDone) {
+  const std::string folder = TestFolder();
+  InterruptedRun(folder, "f", {1, 0});
   const auto directory = Open(folder, "g");
   EXPECT_EQ(directory->done_before().count(), 0);
   EXPECT_FALSE(directory->rows_before().has_value());
+}
+
+TEST(ResultDirectory, FilesOfAnEarlierResultDoNotStay) {
+  const std::string folder = TestFolder();
+  const auto run = [&](const std::string& fingerprint, const Layout& layout) {
+    const auto directory = Open(folder, fingerprint);
+    ASSERT_TRUE(directory->OnLayout(layout).ok());
+    ASSERT_TRUE(SendValue(*directory, layout).ok());
+    ASSERT_TRUE(SendRows(*directory, layout, {0, 6}).ok());
+    ASSERT_TRUE(directory->Finish().ok());
+  };
+  run("f", TestLayout());
+  WriteText(folder + "/notes.npy", "not ours");
+  Layout fewer = TestLayout();
+  fewer.blocks.resize(1);
+  run("g", fewer);
+  EXPECT_THAT(FilesIn(folder), UnorderedElementsAre("index.json", "kernel.npy", "notes.npy", "value.npy"));
 }
 
 TEST(ResultDirectory, DamagedRecordsOrPartsStartOver) {
