@@ -73,7 +73,7 @@ absl::Status ExpandGlobalLpPool(Expansion& e, int opset) {
   ASSIGN_OR_RETURN(const double p, Exponent(e.node(), opset));
   std::string powers = AbsolutePower(e, e.x(0), p);
   if (e.shape(0).size() > 2) powers = e.Add("ReduceSum", {powers, e.Ints(SpatialAxes(e))});
-  e.Output(0, PositivePower(e, powers, 1.0 / p));
+  e.Output(0, PowerOrZero(e, powers, 1.0 / p));
   return absl::OkStatus();
 }
 
@@ -100,7 +100,7 @@ absl::Status ExpandLpPool(Expansion& e, int opset) {
                                   {"pads", begins},
                                   {"count_include_pad", int64_t{1}}});
   const auto count = static_cast<double>(WindowGeometry::Volume(g.kernel));
-  e.Output(0, PositivePower(e, e.Add("Mul", {mean, e.Number(count)}), 1.0 / p));
+  e.Output(0, PowerOrZero(e, e.Add("Mul", {mean, e.Number(count)}), 1.0 / p));
   return absl::OkStatus();
 }
 

@@ -17,7 +17,14 @@ std::string Products(Expansion& e, const std::string& x, int64_t p) {
 
 std::string AbsolutePower(Expansion& e, const std::string& x, double p) {
   if (std::fmod(p, 2.0) == 0 && p <= kMostProducts) return Products(e, x, static_cast<int64_t>(p));
-  return PositivePower(e, e.Add("Abs", {x}), p);
+  return PowerOrZero(e, e.Add("Abs", {x}), p);
+}
+
+std::string PowerOrZero(Expansion& e, const std::string& x, double p) {
+  if (std::floor(p) == p && p <= kMostProducts) return Products(e, x, static_cast<int64_t>(p));
+  const std::string zero = e.Add("Equal", {x, e.Number(0.0)});
+  const std::string power = PositivePower(e, e.Add("Where", {zero, e.Number(1.0), x}), p);
+  return e.Add("Where", {zero, e.Number(0.0), power});
 }
 
 std::string PositivePower(Expansion& e, const std::string& x, double p) {
