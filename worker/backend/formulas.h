@@ -125,7 +125,8 @@ constexpr int kReadsNone = 0, kReadsA = 1, kReadsB = 2, kReadsY = 4, kFlatIn = 8
   X(Min, a <= b || a != a ? a : b, kReadsA | kReadsB, a <= b ? T(1) : T(0), kReadsA | kReadsB, a <= b ? T(0) : T(1)) \
   X(PRelu, a<T(0) ? a * b : a, kReadsA | kReadsB, a> T(0) ? T(1) : b, kReadsA, a < T(0) ? a : T(0))                  \
   X(FMod, std::fmod(a, b), kReadsNone, T(1), kReadsA | kReadsB, -std::trunc(a / b))                                  \
-  X(IntMod, FloorMod(a, b), kFlatIn, T(0), kFlatIn, T(0)) /* the sign of b */                                        \
+  X(FloorMod, FloorMod(a, b), kReadsNone, T(1), kReadsA | kReadsB, -std::floor(a / b)) /* the sign of b */           \
+  X(IntMod, FloorMod(a, b), kFlatIn, T(0), kFlatIn, T(0))                                                            \
   X(IntDiv, std::trunc(a / b), kFlatIn, T(0), kFlatIn, T(0))                                                         \
   X(IntPow, std::trunc(std::pow(a, b)), kFlatIn, T(0), kFlatIn, T(0))                                                \
   X(Less, a < b ? T(1) : T(0), kFlatIn, T(0), kFlatIn, T(0))                                                         \

@@ -21,7 +21,16 @@ bool IsComparison(BinaryFunction f) {
 }
 BinaryFunction ForType(BinaryFunction f, DType dtype) {
   if (IsFloat(dtype)) return f;
-  return f == BinaryFunction::kDiv ? BinaryFunction::kIntDiv : f == BinaryFunction::kPow ? BinaryFunction::kIntPow : f;
+  switch (f) {
+    case BinaryFunction::kDiv:
+      return BinaryFunction::kIntDiv;
+    case BinaryFunction::kPow:
+      return BinaryFunction::kIntPow;
+    case BinaryFunction::kFloorMod:
+      return BinaryFunction::kIntMod;
+    default:
+      return f;
+  }
 }
 
 class BinaryOp : public Op {
@@ -40,7 +49,7 @@ class BinaryOp : public Op {
       return absl::InvalidArgumentError("its inputs are not truth values");
     }
     if (function_ == BinaryFunction::kIntMod && IsFloat(in[0].dtype)) {
-      return absl::InvalidArgumentError("floats have a remainder with fmod = 1 only");
+      return absl::InvalidArgumentError("floats have a remainder with fmod = 1 only, before opset 28");
     }
     ASSIGN_OR_RETURN(Shape shape, BroadcastShape(in[0].shape, Aligned(in[0].shape, in[1].shape)));
     const bool truth = IsComparison(function_) || IsLogical(function_);
@@ -187,9 +196,10 @@ JACSERVE_MAKE_BINARY(Sub)
 JACSERVE_MAKE_BINARY(Xor)
 #undef JACSERVE_MAKE_BINARY
 
-absl::StatusOr<std::unique_ptr<Op>> MakeMod(const GraphNode& node, int) {
+absl::StatusOr<std::unique_ptr<Op>> MakeMod(const GraphNode& node, int opset) {
   ASSIGN_OR_RETURN(const int64_t fmod, IntAttribute(node, "fmod", 0));
-  return MakeBinaryOp(fmod != 0 ? BinaryFunction::kFMod : BinaryFunction::kIntMod);
+  if (fmod != 0) return MakeBinaryOp(BinaryFunction::kFMod);
+  return MakeBinaryOp(opset < 28 ? BinaryFunction::kIntMod : BinaryFunction::kFloorMod);
 }
 
 absl::StatusOr<std::unique_ptr<Op>> MakePRelu(const GraphNode&, int opset) {

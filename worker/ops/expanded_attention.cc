@@ -1,10 +1,9 @@
-// Attention: y = softmax(softcap(s q k^T) + bias) v per head, where the bias is a mask and, if causal, -inf for keys
-// that come after the query. RotaryEmbedding: pairs (a, b) of x turned by an angle per position and pair:
-// a' = cos a - sin b, b' = sin a + cos b.
-// A query that may attend to no key gets NaN, as the softmax of nothing.
+// Attention: y = softmax(softcap(s q k^T) + bias) v per head, where the bias is a mask, and -inf for keys that are not
+// valid, lie outside the query's window or, if causal, come after the query. RotaryEmbedding: pairs (a, b) of x turned
+// by an angle per position and pair: a' = cos a - sin b, b' = sin a + cos b. A query that may attend to no key gets 0.
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
@@ -14,7 +13,7 @@
 namespace jacserve::worker {
 namespace {
 
-constexpr size_t kMask = 3, kPastKey = 4, kPastValue = 5;
+constexpr size_t kMask = 3, kPastKey = 4, kPastValue = 5, kValidKeys = 6;
 
 // [B, H, L, D]: a value per head, and its sizes.
 struct Heads {
@@ -44,41 +43,96 @@ void PutAfter(Expansion& e, size_t past, Heads& x) {
   x.length += e.shape(past)[2];
 }
 
-std::string CausalBias(Expansion& e, int64_t queries, int64_t keys, int64_t offset) {
-  auto bytes = std::make_shared<std::vector<std::byte>>(queries * keys * sizeof(float));
-  for (int64_t i = 0; i < queries; ++i) {
-    for (int64_t j = 0; j < keys; ++j) {
-      const float bias = j <= i + offset ? 0.0f : -std::numeric_limits<float>::infinity();
-      std::memcpy(bytes->data() + (i * keys + j) * sizeof bias, &bias, sizeof bias);
-    }
-  }
-  return e.Add("Constant", {}, {{"value", HostTensor{DType::kFloat32, {queries, keys}, std::move(bytes)}}});
+// The keys j that query i sees: p - left <= j <= p + right with p = i + offset; -1: any.
+struct Reach {
+  int64_t left = -1, right = -1;
+  bool all() const { return left < 0 && right < 0; }
+  bool contains(int64_t from_p) const { return (left < 0 || from_p >= -left) && (right < 0 || from_p <= right); }
+};
+
+absl::StatusOr<Reach> ReachOf(const Expansion& e) {
+  Reach reach;
+  ASSIGN_OR_RETURN(reach.left, IntAttribute(e.node(), "left_window_size", -1));
+  ASSIGN_OR_RETURN(reach.right, IntAttribute(e.node(), "right_window_size", -1));
+  ASSIGN_OR_RETURN(const int64_t causal, IntAttribute(e.node(), "is_causal", 0));
+  if (reach.left < -1 || reach.right < -1) return absl::InvalidArgumentError("a window of a negative size");
+  if (causal != 0) reach.right = 0;
+  return reach;
 }
 
-absl::StatusOr<std::string> AddBias(Expansion& e, std::string scores, int64_t queries, int64_t keys, int64_t offset) {
-  if (e.in().has(kMask)) {
-    if (e.shape(kMask).empty() || e.shape(kMask).back() != keys) {
-      return absl::UnimplementedError("a mask for some of the keys only");
-    }
-    std::string mask = e.x(kMask);
-    if (e.in()[kMask].dtype == DType::kBool) {
-      mask = e.Add("Where", {mask, e.Number(0.0), e.Number(-std::numeric_limits<double>::infinity())});
-    }
-    scores = e.Add("Add", {scores, mask});
+std::string Forbid(Expansion& e, const std::string& allowed) {
+  return e.Add("Where", {allowed, e.Number(0.0), e.Number(-std::numeric_limits<double>::infinity())});
+}
+
+// The mask as a bias for all keys; keys that it does not reach are not looked at.
+absl::StatusOr<std::string> MaskBias(Expansion& e, int64_t keys) {
+  const Shape& shape = e.shape(kMask);
+  if (shape.empty() || (shape.back() > keys && shape.back() != 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("a mask of shape ", ShapeText(shape), " for ", keys, " keys"));
   }
-  ASSIGN_OR_RETURN(const int64_t causal, IntAttribute(e.node(), "is_causal", 0));
-  if (causal == 0) return scores;
-  constexpr int64_t kMostPairs = int64_t{1} << 26;
-  if (queries > kMostPairs || keys > kMostPairs || queries * keys > kMostPairs) {
+  const std::string bias = e.in()[kMask].dtype == DType::kBool ? Forbid(e, e.x(kMask)) : e.x(kMask);
+  if (shape.back() == keys || shape.back() == 1) return bias;
+  std::vector<int64_t> pads(2 * shape.size(), 0);
+  pads.back() = keys - shape.back();
+  return e.Add("Pad", {bias, e.Ints(pads), e.Number(-std::numeric_limits<double>::infinity())});
+}
+
+// [queries, keys]: j - i.
+std::string Distances(Expansion& e, int64_t queries, int64_t keys) {
+  std::vector<int64_t> distances(queries * keys);
+  for (int64_t p = 0; p < queries * keys; ++p) distances[p] = p % keys - p / keys;
+  return e.Add("Reshape", {e.Ints(std::move(distances)), e.Ints({queries, keys})}, {{"allowzero", int64_t{1}}});
+}
+
+// [queries, keys]: the keys in reach when `past` ones come before the first query.
+std::string InReach(Expansion& e, const Reach& reach, int64_t queries, int64_t keys, int64_t past) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(queries * keys);
+  for (int64_t p = 0; p < queries * keys; ++p) {
+    (*bytes)[p] = static_cast<std::byte>(reach.contains(p % keys - p / keys - past));
+  }
+  return e.Add("Constant", {}, {{"value", HostTensor{DType::kBool, {queries, keys}, std::move(bytes)}}});
+}
+
+// Scores plus what the number of valid keys of each sample forbids: those behind them, and those out of reach of a
+// query, where the last query looks from the last valid key.
+std::string AddValidBias(Expansion& e, std::string scores, const Reach& reach, int64_t queries, int64_t keys) {
+  const std::string valid = e.Add("Unsqueeze", {e.x(kValidKeys), e.Ints({1, 2, 3})});
+  const auto forbid = [&](const std::string& allowed) { scores = e.Add("Add", {scores, Forbid(e, allowed)}); };
+  std::vector<int64_t> places(keys);
+  std::iota(places.begin(), places.end(), 0);
+  forbid(e.Add("Less", {e.Ints(std::move(places)), valid}));
+  if (reach.all()) return scores;
+  const std::string distances = Distances(e, queries, keys);
+  const auto from = [&](int64_t shift) { return e.Add("Add", {valid, e.Ints({shift - queries})}); };
+  if (reach.right >= 0) forbid(e.Add("LessOrEqual", {distances, from(reach.right)}));
+  if (reach.left >= 0) forbid(e.Add("GreaterOrEqual", {distances, from(-reach.left)}));
+  return scores;
+}
+
+// Scores plus what the mask, the reach of a query and the number of valid keys forbid. `past`: keys before the first
+// query.
+absl::StatusOr<std::string> AddBias(Expansion& e, std::string scores, int64_t queries, int64_t keys, int64_t past) {
+  if (e.in().has(kMask)) {
+    ASSIGN_OR_RETURN(const std::string bias, MaskBias(e, keys));
+    scores = e.Add("Add", {scores, bias});
+  }
+  ASSIGN_OR_RETURN(const Reach reach, ReachOf(e));
+  const bool by_sample = e.in().has(kValidKeys);
+  const int64_t most_pairs = int64_t{1} << (by_sample ? 23 : 26);  // 64 MiB of what a query may look at
+  if ((by_sample || !reach.all()) && (queries > most_pairs || keys > most_pairs || queries * keys > most_pairs)) {
     return absl::UnimplementedError(absl::StrCat("a causal mask of ", queries, " queries and ", keys, " keys"));
   }
-  return e.Add("Add", {scores, CausalBias(e, queries, keys, offset)});
+  if (by_sample) return AddValidBias(e, std::move(scores), reach, queries, keys);
+  if (reach.all()) return scores;
+  return e.Add("Add", {scores, Forbid(e, InReach(e, reach, queries, keys, past))});
 }
 
 // Softmax over the keys; 0 for a query that may look at none of them.
 std::string Weights(Expansion& e, const std::string& scores) {
   const Expansion::Attributes last = {{"axis", int64_t{-1}}};
-  if (!e.in().has(kMask)) return e.Add("Softmax", {scores}, last);  // a causal query looks at a key at least
+  const bool causal_alone =
+      !e.in().has(kMask) && !e.in().has(kValidKeys) && !e.node().attributes.contains("left_window_size");
+  if (causal_alone) return e.Add("Softmax", {scores}, last);  // a causal query looks at a key at least
   const std::string best = e.Add("ReduceMax", {scores, e.Ints({-1})});
   const std::string none = e.Add("Equal", {best, e.Number(-std::numeric_limits<double>::infinity())});
   const std::string zero = e.Number(0.0);

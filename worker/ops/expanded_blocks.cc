@@ -8,6 +8,13 @@
 namespace jacserve::worker {
 namespace {
 
+// Are channels (b, b, c), rather than (c, b, b)?
+absl::StatusOr<bool> BlocksFirst(const Expansion& e) {
+  ASSIGN_OR_RETURN(const std::string mode, StringAttribute(e.node(), "mode", "DCR"));
+  if (mode != "DCR" && mode != "CRD") return absl::InvalidArgumentError(absl::StrCat("mode ", mode, " is not one"));
+  return mode == "DCR";
+}
+
 absl::StatusOr<int64_t> BlockSize(const Expansion& e) {
   ASSIGN_OR_RETURN(const int64_t block, IntAttribute(e.node(), "blocksize", 0));
   if (!e.in().has(0) || e.shape(0).size() != 4) return absl::InvalidArgumentError("needs an input of four axes");
@@ -28,15 +35,14 @@ void Rearrange(Expansion& e, Shape split, std::vector<int64_t> perm, Shape joine
 
 absl::Status ExpandDepthToSpace(Expansion& e, int) {
   ASSIGN_OR_RETURN(const int64_t b, BlockSize(e));
-  ASSIGN_OR_RETURN(const std::string mode, StringAttribute(e.node(), "mode", "DCR"));
-  if (mode != "DCR" && mode != "CRD") return absl::InvalidArgumentError(absl::StrCat("mode ", mode, " is not one"));
+  ASSIGN_OR_RETURN(const bool blocks_first, BlocksFirst(e));
   const Shape& x = e.shape(0);
   if (x[1] % (b * b) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("blocks of ", b, " do not divide the channels of ", ShapeText(x)));
   }
   const int64_t c = x[1] / (b * b);
   const Shape joined = {x[0], c, x[2] * b, x[3] * b};
-  if (mode == "DCR") {
+  if (blocks_first) {
     Rearrange(e, {x[0], b, b, c, x[2], x[3]}, {0, 3, 4, 1, 5, 2}, joined);
   } else {
     Rearrange(e, {x[0], c, b, b, x[2], x[3]}, {0, 1, 4, 2, 5, 3}, joined);
@@ -50,7 +56,10 @@ absl::Status ExpandSpaceToDepth(Expansion& e, int) {
   if (x[2] % b != 0 || x[3] % b != 0) {
     return absl::InvalidArgumentError(absl::StrCat("blocks of ", b, " do not divide the space of ", ShapeText(x)));
   }
-  Rearrange(e, {x[0], x[1], x[2] / b, b, x[3] / b, b}, {0, 3, 5, 1, 2, 4}, {x[0], x[1] * b * b, x[2] / b, x[3] / b});
+  ASSIGN_OR_RETURN(const bool blocks_first, BlocksFirst(e));
+  const std::vector<int64_t> perm =
+      blocks_first ? std::vector<int64_t>{0, 3, 5, 1, 2, 4} : std::vector<int64_t>{0, 1, 3, 5, 2, 4};
+  Rearrange(e, {x[0], x[1], x[2] / b, b, x[3] / b, b}, perm, {x[0], x[1] * b * b, x[2] / b, x[3] / b});
   return absl::OkStatus();
 }
 

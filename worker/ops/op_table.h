@@ -155,7 +155,7 @@ namespace jacserve::worker {
   X(Sum, 6)                       \
   X(Tile, 6)
 
-constexpr int kNewestOpset = 23;
+constexpr int kNewestOpset = 28;
 
 // InvalidArgument: an attribute of the wrong type or value. Unimplemented: a form of the operator not supported.
 using OpMaker = absl::StatusOr<std::unique_ptr<Op>> (*)(const GraphNode& node, int opset);
