@@ -288,7 +288,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(JacobianProblem problem, 
   RETURN_IF_ERROR(ElementCount(target_shape).status());
   ASSIGN_OR_RETURN(std::optional<PushforwardPlan> pushforwards,
                    ChooseDirection(program, plan, problem.pairwise.has_value(), options.direction));
-  TargetFunction target(problem.pairwise, output.shape, program.output_batch_axis, first, second);
+  TargetFunction target(problem.pairwise, output.shape, program.output_batch_axis, program.output_before_samples, first,
+                        second);
   auto engine = std::make_unique<EngineImpl>(std::move(problem), std::move(program), std::move(plan),
                                              std::move(backend), std::move(target), std::move(pushforwards));
   RETURN_IF_ERROR(engine->Prepare(options));

@@ -57,7 +57,9 @@ class Planner {
 absl::StatusOr<PushforwardPlan> PlanPushforwards(const SampleProgram& program, const PullbackPlan& plan,
                                                  bool pairwise) {
   if (pairwise) return absl::UnimplementedError("a pairwise target is pulled back");
-  if (program.output_batch_axis > 0) return absl::UnimplementedError("the samples are not the output's first axis");
+  if (program.output_batch_axis > 0 || program.output_before_samples > 1) {
+    return absl::UnimplementedError("the samples are not the output's first axis");
+  }
   for (const EmissionGroup& group : plan.groups) {
     if (!group.input) return absl::UnimplementedError("only batched inputs have tangents");
   }

@@ -10,12 +10,19 @@
 namespace jacserve::worker {
 namespace {
 
-// Inputs with an axis of unknown size are data, the others parameters; as tensors nobody has to hold.
+// Inputs with an axis of unknown size are data, the others parameters; as tensors nobody has to hold. Where all sizes
+// are known and the file holds parameters of its own, all inputs are data.
 Bindings GuessBindings(const Graph& graph) {
   Bindings bindings;
+  const auto open = [](const GraphValue& input) {
+    return std::any_of(input.shape.begin(), input.shape.end(), [](int64_t size) { return size < 0; });
+  };
+  const bool any_open = std::any_of(graph.inputs.begin(), graph.inputs.end(), open);
+  const bool own_parameters = std::any_of(graph.initializers.begin(), graph.initializers.end(),
+                                          [](const auto& named) { return IsFloat(named.second.dtype); });
   for (const GraphValue& input : graph.inputs) {
     BoundTensor bound{input.dtype.value_or(DType::kFloat32), input.shape};
-    const bool data = std::any_of(bound.shape.begin(), bound.shape.end(), [](int64_t size) { return size < 0; });
+    const bool data = any_open ? open(input) : own_parameters && !input.shape.empty();
     for (int64_t& size : bound.shape) size = std::max<int64_t>(size, 1);
     (data ? bindings.inputs : bindings.weights)[input.name] = std::move(bound);
   }
@@ -45,6 +52,11 @@ GraphReport ReportOn(const Graph& graph) {
     return report;
   }
   Bindings bindings = GuessBindings(graph);
+  if (bindings.inputs.empty()) {
+    report.samples_independent = false;
+    report.coupling = "not decided: every input has a fixed size, so that none is known to hold samples";
+    return report;
+  }
   for (const GraphValue& output : graph.outputs) {
     bindings.output = output.name;
     const auto program = CompileSampleProgram(graph, bindings);

@@ -10,7 +10,7 @@
 namespace jacserve::worker {
 
 TargetFunction::TargetFunction(std::optional<PairwiseTarget> pairwise, Shape sample_shape, int batch_axis,
-                               int64_t first, int64_t second)
+                               int64_t before_samples, int64_t first, int64_t second)
     : pairwise_(std::move(pairwise)),
       whole_(batch_axis < 0),
       sample_shape_(std::move(sample_shape)),
@@ -22,8 +22,8 @@ TargetFunction::TargetFunction(std::optional<PairwiseTarget> pairwise, Shape sam
     inner_ = lane_;
   } else {
     const auto axis = sample_shape_.begin() + batch_axis;
-    outer_ = Elements({sample_shape_.begin(), axis});
-    per_sample_ = *axis;
+    outer_ = Elements({sample_shape_.begin(), axis}) * before_samples;
+    per_sample_ = *axis / before_samples;
     inner_ = Elements({axis + 1, sample_shape_.end()});
   }
   if (pairwise_) {

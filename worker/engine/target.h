@@ -13,11 +13,12 @@ namespace jacserve::worker {
 
 class TargetFunction {
  public:
-  // sample_shape: f's output for one sample, the batch along `batch_axis`; -1: for a whole batch, which is one sample.
+  // sample_shape: f's output for one sample, the batch along `batch_axis`, behind before_samples of its elements; -1:
+  // for a whole batch, which is one sample.
   // first, second: sizes of the batches (second 0 without a pairwise target). A pairwise target over whole batches
   // needs them along axis 0, and equal.
-  TargetFunction(std::optional<PairwiseTarget> pairwise, Shape sample_shape, int batch_axis, int64_t first,
-                 int64_t second);
+  TargetFunction(std::optional<PairwiseTarget> pairwise, Shape sample_shape, int batch_axis, int64_t before_samples,
+                 int64_t first, int64_t second);
 
   const Shape& shape() const { return shape_; }
   int64_t rows() const { return rows_; }

@@ -7,6 +7,18 @@ namespace jacserve::worker {
 
 absl::StatusOr<std::optional<std::vector<HostTensor>>> Op::Fold(const InputFacts&) const { return std::nullopt; }
 
+absl::StatusOr<int64_t> Op::FollowBeforeSamples(const InputFacts& in, const std::vector<Facts>&) const {
+  std::optional<int64_t> before;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (!in.has(i) || in[i].batch_axis < 0) continue;
+    if (before.value_or(in[i].before_samples) != in[i].before_samples) {
+      return MixesSamples("its inputs hold the samples in another order along one axis");
+    }
+    before = in[i].before_samples;
+  }
+  return before.value_or(1);
+}
+
 absl::Status Op::Bind(const InputFacts&, const std::vector<Shape>& in, const std::vector<Shape>& out) {
   in_ = in;
   out_ = out;

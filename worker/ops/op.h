@@ -19,6 +19,7 @@ struct Facts {
   DType dtype = DType::kFloat32;
   Shape shape;
   int batch_axis = -1;                                   // -1: the samples do not show in the shape
+  int64_t before_samples = 1;                            // the batch axis is [before_samples, batch, the rest]
   std::shared_ptr<const HostTensor> constant = nullptr;  // contents, when they are known now; never of floats
   std::shared_ptr<const HostTensor> floats = nullptr;    // float contents that the graph itself holds
 };
@@ -80,6 +81,9 @@ class Op {
   // The batch axis of each output, -1 for none. FailedPrecondition: samples are mixed here.
   virtual absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in,
                                                            const std::vector<Facts>& out) const = 0;
+  // Facts::before_samples of the outputs whose batch axis that is, by default as in every input that has one.
+  // FailedPrecondition: the inputs' samples lie otherwise.
+  virtual absl::StatusOr<int64_t> FollowBeforeSamples(const InputFacts& in, const std::vector<Facts>& out) const;
   // Contents of the outputs from constant inputs or shapes alone; nullopt: not known now.
   virtual absl::StatusOr<std::optional<std::vector<HostTensor>>> Fold(const InputFacts& in) const;
 

@@ -9,23 +9,38 @@
 namespace jacserve::worker {
 namespace {
 
-// The axis of `out` along which the samples of `in` lie: as many elements stand before it, and it is a multiple of the
-// batch. With one sample several axes may qualify: the same place counts most, then a size of 1.
-// FailedPrecondition: the samples are cut up or lie inside another axis.
-absl::StatusOr<int> ReshapedBatchAxis(const Shape& in, int batch_axis, const Shape& out, int64_t batch) {
-  const int64_t before = Elements({in.begin(), in.begin() + batch_axis});
+// Elements of x in front of its samples' first axis or inside it.
+int64_t BeforeSamples(const Facts& x) {
+  return x.before_samples * Elements({x.shape.begin(), x.shape.begin() + x.batch_axis});
+}
+
+// before_samples along an axis that `product` elements stand in front of, when `before` stand before the samples; 0:
+// they cannot lie there.
+int64_t BeforeWithin(int64_t before, int64_t product) {
+  if (before == product) return 1;
+  return product > 0 && before % product == 0 ? before / product : 0;
+}
+
+// The axis of `out` along which the samples of `in` lie: as many elements stand before them. With one sample several
+// axes may qualify: one that they stand first in counts most, then the same axis, then one of size 1.
+// FailedPrecondition: the samples are cut up.
+absl::StatusOr<int> ReshapedBatchAxis(const Facts& in, const Shape& out, int64_t batch) {
+  const int64_t before = BeforeSamples(in);
   int best = -1, best_score = -1;
   int64_t product = 1;
   for (int axis = 0; axis < static_cast<int>(out.size()); ++axis) {
-    const int score = out[axis] == batch ? (axis == batch_axis ? 2 : 1) : 0;
-    if (product == before && out[axis] % batch == 0 && score > best_score) {
+    const int64_t within = BeforeWithin(before, product);
+    const int size_score = out[axis] == batch ? (axis == in.batch_axis ? 2 : 1) : 0;
+    const int score = (within == 1 ? 4 : 0) + size_score;
+    if (within > 0 && out[axis] % batch == 0 && out[axis] / batch % within == 0 && score > best_score) {
       best = axis;
       best_score = score;
     }
     product *= out[axis];
   }
   if (best >= 0) return best;
-  return MixesSamples(absl::StrCat("reshaping ", ShapeText(in), " to ", ShapeText(out), " spreads a sample's numbers"));
+  return MixesSamples(
+      absl::StrCat("reshaping ", ShapeText(in.shape), " to ", ShapeText(out), " spreads a sample's numbers"));
 }
 
 // Strides of a view under another shape: only axes of size 1 may come and go, unless the view is in C order.
@@ -58,8 +73,13 @@ class ShapeChange : public Op {
   }
   absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in, const std::vector<Facts>& out) const override {
     if (in[0].batch_axis < 0) return std::vector<int>{-1};
-    ASSIGN_OR_RETURN(const int axis, ReshapedBatchAxis(in[0].shape, in[0].batch_axis, out[0].shape, in.batch));
+    ASSIGN_OR_RETURN(const int axis, ReshapedBatchAxis(in[0], out[0].shape, in.batch));
     return std::vector<int>{axis};
+  }
+  absl::StatusOr<int64_t> FollowBeforeSamples(const InputFacts& in, const std::vector<Facts>& out) const override {
+    if (in[0].batch_axis < 0) return 1;
+    const Shape& shape = out[0].shape;
+    return BeforeWithin(BeforeSamples(in[0]), Elements({shape.begin(), shape.begin() + out[0].batch_axis}));
   }
   absl::StatusOr<std::optional<std::vector<HostTensor>>> Fold(const InputFacts& in) const override {
     if (in[0].constant == nullptr) return std::nullopt;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
 #include "worker/ops/folding.h"
@@ -15,9 +16,27 @@ namespace {
 // from the batch and from nothing else, and a size that the exporter baked in shows itself by not fitting.
 constexpr int64_t kProbeBatch = 1'000'003;
 
+// Multiples of kProbeBatch in a message, as the user knows them: N, 2N, ..
+std::string WithoutProbe(absl::string_view message) {
+  std::string text;
+  for (size_t at = 0; at < message.size();) {
+    const size_t end = std::min(message.find_first_not_of("0123456789", at), message.size());
+    int64_t number = 0;
+    const absl::string_view digits = message.substr(at, end - at);
+    if (absl::SimpleAtoi(digits, &number) && number > 0 && number % kProbeBatch == 0) {
+      absl::StrAppend(&text, number == kProbeBatch ? "" : absl::StrCat(number / kProbeBatch), "N");
+    } else {
+      absl::StrAppend(&text, digits);
+    }
+    at = end;
+    if (at < message.size()) text += message[at++];
+  }
+  return text;
+}
+
 absl::Status Annotate(const absl::Status& status, const GraphNode& node) {
   return absl::Status(status.code(),
-                      absl::StrCat("node ", node.name, " (", node.op_type, "): ", std::string(status.message())));
+                      absl::StrCat("node ", node.name, " (", node.op_type, "): ", WithoutProbe(status.message())));
 }
 
 // What Facts state of a constant. Few floats are known to operators, for the arithmetic of shapes; weights are not.
@@ -45,6 +64,7 @@ class Compiler {
     program_.output = it->second;
     program_.output_name = output;
     program_.output_batch_axis = facts_[program_.output].batch_axis;
+    program_.output_before_samples = facts_[program_.output].before_samples;
     program_.coupled = whole_;
     return std::move(program_);
   }
@@ -154,8 +174,10 @@ class Compiler {
         auto constant = std::make_shared<const HostTensor>(std::move((*folded)[k]));
         const bool is_float = IsFloat(constant->dtype);
         const int value = AddValue(node.outputs[k],
-                                   {is_float ? DType::kFloat32 : constant->dtype, constant->shape, -1,
-                                    KnownNow(constant), is_float ? constant : nullptr},
+                                   {.dtype = is_float ? DType::kFloat32 : constant->dtype,
+                                    .shape = constant->shape,
+                                    .constant = KnownNow(constant),
+                                    .floats = is_float ? constant : nullptr},
                                    false);
         program_.values[value].constant = std::move(constant);
       }
@@ -174,9 +196,11 @@ class Compiler {
       in_shapes.pop_back();
     }
     if (compiled.inputs.empty()) return absl::InvalidArgumentError("needs an input");
+    for (size_t k = 0; k < out.size(); ++k) out[k].batch_axis = axes[k];
+    ASSIGN_OR_RETURN(const int64_t before_samples, op->FollowBeforeSamples(in, out));
     for (size_t k = 0; k < out.size(); ++k) {
       if (IsFloat(out[k].dtype)) out[k].dtype = DType::kFloat32;
-      out[k].batch_axis = axes[k];
+      out[k].before_samples = before_samples;
       const std::string& name = k < node.outputs.size() ? node.outputs[k] : std::string();
       compiled.outputs.push_back(AddValue(name, out[k], compiled.batched));
       out_shapes.push_back(program_.values.back().shape);

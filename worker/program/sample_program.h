@@ -70,6 +70,7 @@ struct SampleProgram {
   int output = -1;
   std::string output_name;
   int output_batch_axis = 0;           // in values[output].shape; -1 when coupled
+  int64_t output_before_samples = 1;   // of that axis' elements, those that stand before the samples
   bool coupled = false;                // a sample is a whole batch
   std::string coupling;                // when coupled: which node mixes samples, and how
   bool parameters_are_inputs = false;  // some weight is a graph input: then initializers are constants by default

@@ -72,6 +72,7 @@ void AddBinary(std::vector<OpCase>& cases) {
   cases.push_back(OpCaseBuilder("PRelu").X({2, 3}).W("s", {3}).Node("PRelu", {"x", "s"}, "y").Done());
   cases.push_back(OpCaseBuilder("PReluChannels").X({4, 3, 2}).W("s", {4}).Node("PRelu", {"x", "s"}, "y").Done());
   cases.push_back(OpCaseBuilder("PReluOpset6").Opset(6).X({3, 3}).W("s", {3}).Node("PRelu", {"x", "s"}, "y").Done());
+  cases.push_back(OpCaseBuilder("FloorModOfFloats").Opset(28).X({6}).W("b", {1}).Node("Mod", {"x", "b"}, "y").Done());
   cases.push_back(
       OpCaseBuilder("ModOfFloats").X({6}).W("b", {1}).Node("Mod", {"x", "b"}, "y", {{"fmod", int64_t{1}}}).Done());
   for (const char* op : {"Max", "Min", "Sum", "Mean"}) {

@@ -6,6 +6,15 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
+// A layer over rows [2 * N, 3] that come from a sequence [2, N, 3].
+OpCaseBuilder TimeFirst(const std::string& name) {
+  OpCaseBuilder builder(name);
+  builder.X({2, 3}).W("w", {3, 2}).W("b", {2}).I("s", {-1, 3});
+  builder.Node("Transpose", {"x"}, "sequence", {{"perm", Ints{1, 0, 2}}}).Node("Reshape", {"sequence", "s"}, "rows");
+  builder.Node("MatMul", {"rows", "w"}, "product").Node("Add", {"product", "b"}, "sum").Node("Tanh", {"sum"}, "h");
+  return builder;
+}
+
 void AddShapes(std::vector<OpCase>& cases) {
   cases.push_back(OpCaseBuilder("Reshape").X({2, 6}).I("s", {-1, 4, 3}).Node("Reshape", {"x", "s"}, "y").Done());
   cases.push_back(OpCaseBuilder("ReshapeMergesBatch")
@@ -16,6 +25,12 @@ void AddShapes(std::vector<OpCase>& cases) {
                       .Node("Reshape", {"x", "s"}, "f")
                       .Node("MatMul", {"f", "w"}, "h")
                       .Node("Reshape", {"h", "t"}, "y")
+                      .Done());
+  cases.push_back(TimeFirst("ReshapeMergesBatchBehindTime").Done("h"));
+  cases.push_back(TimeFirst("ReshapeTakesTimeOffBatch")
+                      .I("t", {2, -1, 2})
+                      .Node("Reshape", {"h", "t"}, "r")
+                      .Node("Transpose", {"r"}, "y", {{"perm", Ints{1, 0, 2}}})
                       .Done());
   cases.push_back(OpCaseBuilder("Flatten").X({2, 3, 2}).Node("Flatten", {"x"}, "y").Done());
   cases.push_back(OpCaseBuilder("SqueezeUnsqueeze")
@@ -127,7 +142,8 @@ void AddIndexed(std::vector<OpCase>& cases) {
                       .Node("Constant", {}, "i", {{"value_int", int64_t{-1}}})
                       .Node("Gather", {"x", "i"}, "y", {{"axis", int64_t{1}}})
                       .Done());
-  cases.push_back(OpCaseBuilder("GatherSamples").X({2}).I("i", {2, 0, 2}).Node("Gather", {"x", "i"}, "y").Done());
+  cases.push_back(
+      OpCaseBuilder("GatherSamples").MixesSamples().X({2}).I("i", {2, 0, 2}).Node("Gather", {"x", "i"}, "y").Done());
   cases.push_back(OpCaseBuilder("GatherElements")
                       .X({3, 2})
                       .IntInput("i", {2, 2}, {0, 2, -1, 2, 1, 1, 0, 1, 2, 2, 0, -3})
@@ -262,6 +278,7 @@ void AddParts(std::vector<OpCase>& cases) {
                       .Done());
   cases.push_back(
       OpCaseBuilder("ReverseSequenceSamples")
+          .MixesSamples()
           .X({4})
           .I("lens", {3, 1, 4})
           .Node("ReverseSequence", {"x", "lens"}, "y", {{"time_axis", int64_t{1}}, {"batch_axis", int64_t{0}}})

@@ -41,6 +41,7 @@ void AddLayers(std::vector<OpCase>& cases) {
                       .Node("LayerNormalization", {"x", "t"}, "y", {{"axis", int64_t{1}}})
                       .Done());
   cases.push_back(OpCaseBuilder("LayerNormalizationOverTheBatch")
+                      .MixesSamples()
                       .X({4})
                       .W("g", {4})
                       .W("b", {4})
@@ -87,6 +88,7 @@ void AddBatch(std::vector<OpCase>& cases) {
   batch("BatchNormalizationOfVector", 9, {4}, {4}, {{"epsilon", 0.2f}});
   batch("BatchNormalizationNotSpatial", 7, {2, 3}, {2, 3}, {{"spatial", int64_t{0}}});
   cases.push_back(OpCaseBuilder("BatchNormalizationTraining")
+                      .MixesSamples()
                       .X({2, 3, 2})
                       .W("g", {2})
                       .W("b", {2})
@@ -117,6 +119,7 @@ void AddNorms(std::vector<OpCase>& cases) {
                       .Node("MeanVarianceNormalization", {"x"}, "y", {{"axes", Ints{1, 2, 3}}})
                       .Done());
   cases.push_back(OpCaseBuilder("MeanVarianceNormalizationOverTheBatch")
+                      .MixesSamples()
                       .X({2, 2, 2})
                       .Node("MeanVarianceNormalization", {"x"}, "y")
                       .Done());

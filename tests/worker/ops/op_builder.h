@@ -22,6 +22,10 @@ class OpCaseBuilder {
     graph_.opset_version = opset;
     return *this;
   }
+  OpCaseBuilder& MixesSamples() {
+    case_.mixes_samples = true;
+    return *this;
+  }
   // `kind`: 0 around zero but not near it, 1 positive, 2 around zero.
   OpCaseBuilder& X(Shape sample, int kind = 0) { return Input("x", std::move(sample), kind); }
   OpCaseBuilder& Input(const std::string& name, Shape sample, int kind = 0);

@@ -14,6 +14,7 @@ struct OpCase {
   std::string name;
   std::shared_ptr<const Graph> graph;
   JacobianProblem problem;  // with respect to every float tensor: inputs and weights
+  bool mixes_samples = false;
 };
 
 inline void PrintTo(const OpCase& op, std::ostream* out) { *out << op.name; }

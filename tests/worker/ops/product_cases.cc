@@ -126,7 +126,8 @@ void AddMoreMatMuls(std::vector<OpCase>& cases) {
                       .Node("Tanh", {"h"}, "t")
                       .Node("MatMul", {"t", "w"}, "y")
                       .Done());
-  cases.push_back(OpCaseBuilder("MatMulOfSamples")  // a kernel matrix: every sample with every
+  cases.push_back(OpCaseBuilder("MatMulOfSamples")
+                      .MixesSamples()  // a kernel matrix: every sample with every
                       .X({3})
                       .W("w", {3, 3})
                       .Node("MatMul", {"x", "w"}, "h")
@@ -174,6 +175,7 @@ void AddMoreGemms(std::vector<OpCase>& cases) {
                       .Node("Gemm", {"w", "x"}, "y", {{"transA", int64_t{1}}, {"transB", int64_t{1}}})
                       .Done());
   cases.push_back(OpCaseBuilder("GemmOfSamples")
+                      .MixesSamples()
                       .X({3})
                       .W("w", {3, 3})
                       .W("c", {3, 1})
@@ -181,6 +183,7 @@ void AddMoreGemms(std::vector<OpCase>& cases) {
                       .Node("Gemm", {"h", "x", "c"}, "y", {{"transB", int64_t{1}}, {"alpha", 0.5f}})
                       .Done());
   cases.push_back(OpCaseBuilder("GemmOverSamples")
+                      .MixesSamples()
                       .X({3})
                       .W("w", {3, 2})
                       .Node("Gemm", {"x", "x"}, "h", {{"transA", int64_t{1}}})
@@ -229,6 +232,7 @@ void AddEinsums(std::vector<OpCase>& cases) {
                       .Node("Einsum", {"w", "x"}, "y", {{"equation", std::string("ij,bjk->bik")}})
                       .Done());
   cases.push_back(OpCaseBuilder("EinsumOfSamples")
+                      .MixesSamples()
                       .X({3})
                       .W("w", {3})
                       .Node("Einsum", {"x", "x", "w"}, "y", {{"equation", std::string("bi,ci,i->bc")}})

@@ -83,11 +83,22 @@ void AddRecurrent(std::vector<OpCase>& cases) {
          {{"activations", Strings{"Sigmoid", "Softsign", "Elu"}}, {"activation_alpha", std::vector<float>{0.5f}}});
 }
 
+// Samples of which 3, 1 and 2 keys are valid, and a mask that stops short of the last.
+OpCase AttentionValidKeys() {
+  OpCaseBuilder builder("AttentionValidKeys");
+  builder.Opset(25).X({2, 2, 3}).Input("k", {2, 4, 3}).Input("v", {2, 4, 2}).W("m", {2, 3});
+  builder.IntInput("valid", {}, {3, 1, 2});
+  builder.Node("Attention", {"x", "k", "v", "m", "", "", "valid"}, "y",
+               {{"is_causal", int64_t{1}}, {"left_window_size", int64_t{1}}});
+  return builder.Done();
+}
+
 void AddAttention(std::vector<OpCase>& cases) {
+  cases.push_back(AttentionValidKeys());
   const auto attention = [&](const std::string& name, bool flat, int64_t kv_heads, Attributes attributes,
                              bool mask = false, bool past = false) {
     OpCaseBuilder builder("Attention" + name);
-    builder.Opset(23);
+    builder.Opset(25);
     constexpr int64_t kHeads = 4, kQueries = 3, kKeys = 3, kSize = 2;
     if (flat) {
       builder.X({kQueries, kHeads * kSize}).Input("k", {kKeys, kv_heads * kSize}).Input("v", {kKeys, kv_heads * 3});
@@ -106,6 +117,7 @@ void AddAttention(std::vector<OpCase>& cases) {
   attention("Flat", true, 4, {{"scale", 0.3f}});
   attention("Grouped", false, 2, {{"softcap", 0.8f}}, true);
   attention("FlatGroupedCausal", true, 2, {{"is_causal", int64_t{1}}}, true);
+  attention("Window", false, 4, {{"left_window_size", int64_t{1}}, {"right_window_size", int64_t{0}}});
   attention("Past", false, 1, {{"is_causal", int64_t{1}}}, true, true);
 
   const auto rotary = [&](const std::string& name, bool flat, Attributes attributes) {

@@ -68,6 +68,11 @@ void AddBlocks(std::vector<OpCase>& cases) {
   }
   cases.push_back(
       OpCaseBuilder("SpaceToDepth").X({2, 4, 2}).Node("SpaceToDepth", {"x"}, "y", {{"blocksize", int64_t{2}}}).Done());
+  cases.push_back(OpCaseBuilder("SpaceToDepthColumns")
+                      .Opset(28)
+                      .X({2, 4, 2})
+                      .Node("SpaceToDepth", {"x"}, "y", {{"blocksize", int64_t{2}}, {"mode", std::string("CRD")}})
+                      .Done());
 }
 
 }  // namespace

@@ -88,6 +88,7 @@ void AddManyImages(std::vector<OpCase>& cases) {
   merged(OpCaseBuilder("AveragePoolOfMergedBatch").X({2, 2, 4, 3}), "AveragePool", {}, {{"kernel_shape", Ints{2, 2}}},
          {-1, 2, 2, 3, 2});
   cases.push_back(OpCaseBuilder("ConvOfCoupledBatch")
+                      .MixesSamples()
                       .X({2, 4, 3})
                       .W("w", {2, 2, 2, 2})
                       .I("a", {0})
@@ -165,6 +166,20 @@ void AddPools(std::vector<OpCase>& cases) {
   pool("GlobalMaxPool", "GlobalMaxPool", {2, 2, 3}, {});
   pool("GlobalLpPool", "GlobalLpPool", {2, 2, 3}, {});
   pool("GlobalLpPoolCubes", "GlobalLpPool", {2, 3}, {{"p", int64_t{3}}});
+  for (const int64_t p : {2, 3}) {  // windows of zeros, and others
+    cases.push_back(OpCaseBuilder("LpPoolOfZeros" + std::to_string(p))
+                        .X({2, 2, 4})
+                        .F("mask", {0.0f, 0.0f, 1.0f, 1.0f})
+                        .Node("Mul", {"x", "mask"}, "h")
+                        .Node("LpPool", {"h"}, "y", {{"kernel_shape", Ints{1, 2}}, {"p", p}})
+                        .Done());
+    cases.push_back(OpCaseBuilder("GlobalLpPoolOfZeros" + std::to_string(p))
+                        .X({2, 4})
+                        .F("mask", {0.0f})
+                        .Node("Mul", {"x", "mask"}, "h")
+                        .Node("GlobalLpPool", {"h"}, "y", {{"p", p}})
+                        .Done());
+  }
 }
 
 }  // namespace
