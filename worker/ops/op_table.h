@@ -128,31 +128,35 @@ namespace jacserve::worker {
   X(Xor, 7)
 
 // Those that are graphs of others (worker/ops/expansion.h). X(OpType, first opset understood).
-#define JACSERVE_EXPANSIONS(X)    \
-  X(Attention, 23)                \
-  X(Celu, 12)                     \
-  X(Compress, 9)                  \
-  X(DepthToSpace, 1)              \
-  X(Dropout, 1)                   \
-  X(Einsum, 12)                   \
-  X(GlobalAveragePool, 1)         \
-  X(GlobalLpPool, 1)              \
-  X(GlobalMaxPool, 1)             \
-  X(GRU, 7)                       \
-  X(LpNormalization, 1)           \
-  X(LpPool, 1)                    \
-  X(LRN, 1)                       \
-  X(LSTM, 7)                      \
-  X(Mean, 6)                      \
-  X(MeanVarianceNormalization, 9) \
-  X(Mish, 18)                     \
-  X(ReduceL1, 1)                  \
-  X(ReduceLogSum, 1)              \
-  X(ReduceSumSquare, 1)           \
-  X(RNN, 7)                       \
-  X(RotaryEmbedding, 23)          \
-  X(SpaceToDepth, 1)              \
-  X(Sum, 6)                       \
+#define JACSERVE_EXPANSIONS(X)     \
+  X(Attention, 23)                 \
+  X(Celu, 12)                      \
+  X(Compress, 9)                   \
+  X(DepthToSpace, 1)               \
+  X(Dropout, 1)                    \
+  X(Einsum, 12)                    \
+  X(GlobalAveragePool, 1)          \
+  X(GlobalLpPool, 1)               \
+  X(GlobalMaxPool, 1)              \
+  X(GRU, 7)                        \
+  X(LpNormalization, 1)            \
+  X(LpPool, 1)                     \
+  X(LRN, 1)                        \
+  X(LSTM, 7)                       \
+  X(Mean, 6)                       \
+  X(MeanVarianceNormalization, 9)  \
+  X(Mish, 18)                      \
+  X(NegativeLogLikelihoodLoss, 12) \
+  X(ReduceL1, 1)                   \
+  X(ReduceLogSum, 1)               \
+  X(ReduceSumSquare, 1)            \
+  X(RNN, 7)                        \
+  X(RotaryEmbedding, 23)           \
+  X(SoftmaxCrossEntropyLoss, 12)   \
+  X(SpaceToDepth, 1)               \
+  X(Sum, 6)                        \
+  X(SwiGLU, 28)                    \
+  X(Swish, 24)                     \
   X(Tile, 6)
 
 constexpr int kNewestOpset = 28;

@@ -1,4 +1,4 @@
-// Cases of activations and softmax.
+// Cases of activations, softmax and losses.
 #include "tests/worker/ops/op_builder.h"
 
 namespace jacserve::worker {
@@ -11,6 +11,8 @@ void AddActivations(std::vector<OpCase>& cases) {
                          "Shrink", "Sigmoid", "Softplus", "Softsign", "Tanh", "ThresholdedRelu"}) {
     cases.push_back(OpCaseBuilder(op).X({3, 7}).Node(op, {"x"}, "y").Done());
   }
+  cases.push_back(OpCaseBuilder("SwishOperator").Opset(24).X({7}).Node("Swish", {"x"}, "y", {{"alpha", 0.7f}}).Done());
+  cases.push_back(OpCaseBuilder("SwiGLU").Opset(28).X({7}).Input("b", {7}).Node("SwiGLU", {"x", "b"}, "y").Done());
   const auto with = [&](const std::string& name, const std::string& op, Attributes attributes) {
     cases.push_back(OpCaseBuilder(name).X({11}).Node(op, {"x"}, "y", std::move(attributes)).Done());
   };
@@ -74,7 +76,32 @@ void AddSoftmax(std::vector<OpCase>& cases) {
 
 }  // namespace
 
+void AddLosses(std::vector<OpCase>& cases) {
+  const Attributes each = {{"reduction", std::string("none")}}, sum = {{"reduction", std::string("sum")}};
+  const auto builder = [](const std::string& name) {
+    return OpCaseBuilder(name).X({4, 2}).IntInput("t", {2}, {3, 0, 1, 2, 2, 3});
+  };
+  cases.push_back(builder("NegativeLogLikelihoodLoss").Node("NegativeLogLikelihoodLoss", {"x", "t"}, "y", each).Done());
+  Attributes ignoring = each;
+  ignoring["ignore_index"] = int64_t{2};
+  cases.push_back(builder("NegativeLogLikelihoodLossIgnores")
+                      .W("w", {4}, 1)
+                      .Node("NegativeLogLikelihoodLoss", {"x", "t", "w"}, "y", ignoring)
+                      .Done());
+  cases.push_back(builder("SoftmaxCrossEntropyLoss").Node("SoftmaxCrossEntropyLoss", {"x", "t"}, "y", each).Done());
+  cases.push_back(builder("SoftmaxCrossEntropyLossSum")
+                      .MixesSamples()
+                      .Node("SoftmaxCrossEntropyLoss", {"x", "t"}, "y", sum)
+                      .Done());
+  cases.push_back(builder("SoftmaxCrossEntropyLossWeightedMean")
+                      .MixesSamples()
+                      .W("w", {4}, 1)
+                      .Node("SoftmaxCrossEntropyLoss", {"x", "t", "w"}, "y", {{"ignore_index", int64_t{3}}})
+                      .Done());
+}
+
 void AddActivationCases(std::vector<OpCase>& cases) {
+  AddLosses(cases);
   AddActivations(cases);
   AddClip(cases);
   AddSoftmax(cases);
