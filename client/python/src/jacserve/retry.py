@@ -1,0 +1,25 @@
+"""How often and how long to wait before a call is made again. In: how often it failed so far. Out: when to give up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Retry:
+    """Counts failures since the last progress."""
+
+    tries_without_progress: int = 10
+    first_wait_seconds: float = 0.2  # doubles each time
+    longest_wait_seconds: float = 5.0
+    failures: int = 0
+
+    def progressed(self) -> None:
+        self.failures = 0
+
+    def next_wait(self) -> float | None:
+        """Seconds to wait before the next try; None: give up."""
+        self.failures += 1
+        if self.failures >= self.tries_without_progress:
+            return None
+        return float(min(self.first_wait_seconds * 2 ** (self.failures - 1), self.longest_wait_seconds))
