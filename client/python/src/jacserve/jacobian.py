@@ -6,7 +6,8 @@ asked for, and nothing holds all of it unless it is told to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike
 from typing import Any
@@ -86,6 +87,16 @@ class Jacobian:
         return self._functional
 
     @property
+    def memory_limit(self) -> int:
+        """Bytes that slicing and batches() may hold besides their results."""
+        return self._source.memory_limit
+
+    @property
+    def progress(self) -> ProgressSetting:
+        """The progress= that it was asked for with."""
+        return self._source.progress
+
+    @property
     def row_range(self) -> Range:
         """Rows [begin, end) of the whole target that this Jacobian is of."""
         return self._rows
@@ -146,24 +157,29 @@ class Jacobian:
     def batches(self, memory_limit: int | str | None = None) -> Iterator[tuple[range, Rows]]:
         """All rows, in order, as (range of rows, Rows). While one batch is used, the next one is computed; both
         together stay within `memory_limit` (bytes or "256MiB"; default: that of jacobian()), but a batch has a row."""
-        limit = self._source.memory_limit if memory_limit is None else parse_size(memory_limit, "memory_limit")
+        limit = self.memory_limit if memory_limit is None else parse_size(memory_limit, "memory_limit")
         batch = batch_rows(self.layout, limit)
-        cuts = [*range(0, len(self), batch), len(self)]
-        reporter = Reporter(self._source.progress, len(self), self.row_nbytes)
+        cuts = [(begin, min(begin + batch, len(self))) for begin in range(0, len(self), batch)]
+        for rows in self.in_batches(cuts):
+            yield range(rows.begin, rows.end), rows
+
+    def in_batches(self, ranges: Sequence[Range], rows_before: int = 0) -> Iterator[Rows]:
+        """Rows of one range after another; while one is used, the next one is computed. `rows_before`: rows that the
+        caller has already, for the progress bar."""
+        reporter = Reporter(self.progress, rows_before + sum(e - b for b, e in ranges), self.row_nbytes, rows_before)
         with ThreadPoolExecutor(1, thread_name_prefix="jacserve") as pool:
-            ahead: Future[Rows] | None = None
+            ahead: deque[Future[Rows]] = deque()
             try:
-                for at, (begin, end) in enumerate(zip(cuts, cuts[1:], strict=False)):
-                    rows = ahead.result() if ahead else self._fetch(begin, end, reporter)
-                    ahead = None
-                    if at + 2 < len(cuts):
-                        ahead = pool.submit(self._fetch, end, cuts[at + 2], reporter)
-                    yield range(begin, end), rows
-                    del rows  # before the next one is waited for
+                for begin, end in ranges:
+                    ahead.append(pool.submit(self._fetch, begin, end, reporter))
+                    if len(ahead) > 1:
+                        yield ahead.popleft().result()
+                while ahead:
+                    yield ahead.popleft().result()
             finally:
                 reporter.close()
-                if ahead is not None:
-                    ahead.cancel()
+                for future in ahead:
+                    future.cancel()
 
     def to_npy(self, path: Path, *, streams: int = 2) -> None:
         """Writes a folder: one .npy per block, value.npy, and index.json, as `jacserve jacobian --out` does. A run that

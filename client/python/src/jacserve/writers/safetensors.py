@@ -1,0 +1,104 @@
+"""A Jacobian as one .safetensors file.
+
+In: a Jacobian. Out: the file, complete; until then PATH.part at its final size beside PATH.part.json, the record of rows
+that are durable. The header is written first, so nothing is held.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jacserve.arrays import raw_bytes
+from jacserve.errors import PreconditionError
+from jacserve.writers.fill import fill
+from jacserve.writers.part_file import PartFile, file_error, sync_folder
+from jacserve.writers.record import Record, RecordingSink, read_done
+
+if TYPE_CHECKING:
+    from jacserve.jacobian import Jacobian
+
+_VALUE = "target.value"
+_DTYPES = {"<f4": "F32", "<f8": "F64"}
+
+
+class _Plan:
+    """The file's header, and where in the data each tensor begins."""
+
+    def __init__(self, jac: Jacobian) -> None:
+        value_name = _VALUE
+        while value_name in jac.blocks:
+            value_name += "_"
+        tensors: list[tuple[str, Any, tuple[int, ...], int]] = [
+            (block.name, block.dtype, block.shape, block.nbytes) for block in jac.blocks.values() if block.connected
+        ]
+        tensors.append((value_name, jac.value.dtype, jac.target_shape, jac.value.nbytes))
+        tensors.sort(key=lambda tensor: -tensor[1].itemsize)  # the wide ones first keeps all aligned
+        self.begins: dict[str, int] = {}
+        self.nbytes = 0
+        entries: dict[str, Any] = {"__metadata__": _metadata(jac)}
+        for name, dtype, shape, nbytes in tensors:
+            self.begins[name] = self.nbytes
+            offsets = [self.nbytes, self.nbytes + nbytes]
+            entries[name] = {"dtype": _DTYPES[dtype.str], "shape": list(shape), "data_offsets": offsets}
+            self.nbytes += nbytes
+        text = json.dumps(entries, ensure_ascii=False).encode()
+        text += b" " * (-len(text) % 8)
+        self.header = len(text).to_bytes(8, "little") + text
+        self.value_begin = self.begins[value_name]
+
+
+def _metadata(jac: Jacobian) -> dict[str, str]:
+    return {
+        "target_shape": json.dumps(jac.target_shape),
+        "row_begin": str(jac.row_range[0]),
+        "row_count": str(len(jac)),
+        "precision": jac.precision,
+        "unconnected": json.dumps([block.name for block in jac.blocks.values() if not block.connected]),
+    }
+
+
+def write_safetensors(jac: Jacobian, path: str | os.PathLike[str], streams: int) -> None:
+    """ResourceError: no room. PreconditionError: another run writes it."""
+    final = Path(path)
+    if final.is_dir():
+        raise PreconditionError(f"{final} is a folder")
+    part_path = final.with_name(final.name + ".part")
+    record_path = final.with_name(final.name + ".part.json")
+    plan = _Plan(jac)
+    fingerprint = jac.prepared.fingerprint(jac.rows_asked)
+    record = Record(fingerprint, jac.row_range, {part_path.name: len(plan.header) + plan.nbytes})
+    record.done = read_done(record_path, record, part_path.parent)
+    if not record.done and part_path.exists():
+        _remove_unlocked(part_path)
+    part = PartFile(part_path, plan.header, plan.nbytes)
+    try:
+        part.lock()
+        part.write(plan.value_begin, raw_bytes(jac.value))
+        first = jac.row_range[0]
+        blocks = list(jac.blocks.values())
+        parts = [part if block.connected else None for block in blocks]
+        offsets = [plan.begins.get(block.name, 0) - first * block.row_nbytes for block in blocks]
+        fill(jac, RecordingSink(record, record_path, parts, offsets), record.done, streams)
+        try:
+            os.replace(part_path, final)
+            record_path.unlink(missing_ok=True)
+            sync_folder(final.parent)
+        except OSError as error:
+            raise file_error(error, final, "cannot be put in place") from error
+    finally:
+        part.close()
+
+
+def _remove_unlocked(path: Path) -> None:
+    """What another request left; PreconditionError when that one still runs."""
+    import fcntl
+
+    with open(path, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PreconditionError(f"{path}: another run is writing there; wait for it or choose another") from None
+        path.unlink()
