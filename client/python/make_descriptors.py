@@ -17,7 +17,13 @@ OUT = HERE / "src/jacserve/wire/jacserve_v1.binpb"
 def write(path: Path) -> None:
     """Writes the FileDescriptorSet of the client-facing service and all that it imports."""
     subprocess.run(
-        ["protoc", f"-I{PROTO}", "--include_imports", f"--descriptor_set_out={path}", "jacserve/v1/jacobian_service.proto"],
+        [
+            "protoc",
+            f"-I{PROTO}",
+            "--include_imports",
+            f"--descriptor_set_out={path}",
+            "jacserve/v1/jacobian_service.proto",
+        ],
         check=True,
     )
 

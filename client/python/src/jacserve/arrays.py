@@ -55,11 +55,11 @@ def to_array(value: Any, what: str) -> NDArray[Any]:
 
 def raw_bytes(array: NDArray[Any]) -> memoryview:
     """The array's memory, uncopied."""
-    return memoryview(array.reshape(-1).view(np.uint8))
+    return array.reshape(-1).view(np.uint8).data
 
 
 def read_tensor_file(path: str | PathLike[str]) -> dict[str, NDArray[Any]]:
-    """Arrays by name from an .npz or .safetensors file. InvalidRequestError: another kind, or safetensors is missing."""
+    """Arrays by name from an .npz or .safetensors file. InvalidRequestError: another kind, or no safetensors package."""
     path = Path(path)
     if path.suffix == ".npz":
         with np.load(path) as arrays:

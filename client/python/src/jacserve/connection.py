@@ -162,12 +162,7 @@ class Server:
             return 0
         missing: list[bytes] = []
         for request in calls.find_missing_requests(unknown):
-            answer = self._retried(
-                lambda request=request: self._calls.find_missing(
-                    request, timeout=calls.SHORT_CALL_SECONDS, metadata=self._metadata
-                )
-            )
-            missing.extend(answer.missing)
+            missing.extend(self._find_missing(request).missing)
         for digest in dict.fromkeys(missing):
             self._upload_one(digest, blobs[digest])
         with self._lock:
@@ -185,6 +180,11 @@ class Server:
 
     def error_of(self, failed: Any, layers: Mapping[str, str] | None = None) -> Exception:
         return error_of(failed, self.address, self.version, layers)
+
+    def _find_missing(self, request: Any) -> Any:
+        return self._retried(
+            lambda: self._calls.find_missing(request, timeout=calls.SHORT_CALL_SECONDS, metadata=self._metadata)
+        )
 
     def _upload_one(self, digest: bytes, blob: Blob) -> None:
         try:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
@@ -50,5 +49,5 @@ class Functional:
     """Prefix of an ONNX node's name -> the layer that it came from, for errors that name nodes."""
 
     flatten_inputs: Callable[[Any], Arrays] | None = None
-    """Turns a batch given as `x` was (array, tuple, dict) into arrays by name, as in `inputs`; used for the second batch
-    of a pairwise target. None: by the order or names of `inputs`."""
+    """Turns a batch given as `x` was (array, tuple, dict) into arrays by name, as in `inputs`; used for the second
+    batch of a pairwise target. None: by the order or names of `inputs`."""

@@ -1,7 +1,7 @@
 """The Jacobian: what it consists of, and ways to read it.
 
-In: a request that a server has accepted. Out: rows and blocks as numpy arrays, or files; nothing is computed before it is
-asked for, and nothing holds all of it unless it is told to.
+In: a request that a server has accepted. Out: rows and blocks as numpy arrays, or files; nothing is computed before it
+is asked for, and nothing holds all of it unless it is told to.
 """
 
 from __future__ import annotations

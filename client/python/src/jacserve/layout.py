@@ -16,7 +16,7 @@ from jacserve.wire.messages import enum_number
 
 Shape = tuple[int, ...]
 
-_FLOATS = {
+_FLOATS: dict[int, np.dtype[Any]] = {
     enum_number("DataType", "DATA_TYPE_FLOAT32"): np.dtype("<f4"),
     enum_number("DataType", "DATA_TYPE_FLOAT64"): np.dtype("<f8"),
 }

@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import IO
 
 from jacserve import errors
 from jacserve.connection import Server
@@ -51,7 +50,7 @@ def find_program(name: str = PROGRAM) -> Path:
     raise errors.ProgramNotFoundError(
         f"no server is given, and {name} was found neither in JACSERVE_BIN nor in the jacserve-server package nor on "
         "PATH, so none can be started",
-        "pip install jacserve[server], or give a server with JACSERVE_SERVER=HOST:PORT or jacserve.connect('HOST:PORT')",
+        "pip install jacserve[server], or name a server by JACSERVE_SERVER=HOST:PORT or jacserve.connect('HOST:PORT')",
     )
 
 
@@ -125,7 +124,7 @@ class LocalServer(Server):
             raise errors.ServerError("this Python does not know its own program, so no local server can be guarded",
                                      "start one by hand and use jacserve.connect('HOST:PORT')")  # fmt: skip
         guard = Path(__file__).with_name("server_guard.py")
-        with self._log("wb") as log:
+        with Path(self._folder, "log").open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, "-I", "-S", str(guard), str(self._owner), self._folder, *arguments],
                 stdin=subprocess.PIPE,
@@ -135,13 +134,9 @@ class LocalServer(Server):
                 start_new_session=True,  # the terminal's Ctrl-C is for this process, which then ends them in order
             )
 
-    def _log(self, mode: str) -> IO[bytes]:
-        return open(f"{self._folder}/log", mode)  # noqa: SIM115: the caller closes it
-
     def _last_words(self) -> str:
         try:
-            with self._log("rb") as log:
-                lines = log.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
+            lines = Path(self._folder, "log").read_text(errors="replace").splitlines()[-_LAST_LINES:]
         except OSError:
             lines = []
         return "".join(f"\n  {line}" for line in lines) or "(none)"

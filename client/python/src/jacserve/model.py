@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,12 @@ def _from_onnx(data: bytes, x: Any, weights: Any, shared_inputs: Mapping[str, An
 
 
 def to_functional(
-    model: Any, x: Any, *, weights: Any = None, shared_inputs: Mapping[str, Any] | None = None, method: str | None = None
+    model: Any,
+    x: Any,
+    *,
+    weights: Any = None,
+    shared_inputs: Mapping[str, Any] | None = None,
+    method: str | None = None,
 ) -> Functional:
     """Any model. InvalidRequestError: not one, or its inputs do not fit; what adapters raise for live models."""
     data = _graph_bytes(model)
@@ -137,9 +143,8 @@ def to_functional(
         if method is not None:
             raise InvalidRequestError("method= is for live models; an ONNX graph has one function")
         return _from_onnx(data, x, weights, shared_inputs)
-    from jacserve import frameworks
-
-    functional = frameworks.to_functional(model, x, method=method)
+    frameworks = import_module("jacserve.frameworks")  # not before a live model needs it
+    functional: Functional = frameworks.to_functional(model, x, method=method)
     functional.weights.update(_weights_of(weights))
     functional.shared_inputs.update(named_arrays(shared_inputs or {}, "shared input"))
     return functional

@@ -1,6 +1,6 @@
 """Receives rows: one stream after another until every row is there, several side by side when asked to.
 
-In: a server, a request, row ranges, a sink. Out: the rows in the sink; what ended the attempt otherwise, as an exception.
+In: a server, a request, row ranges, a sink. Out: the rows in the sink, or what ended the attempt as an exception.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def receive_rows(
     with ThreadPoolExecutor(len(checkers), thread_name_prefix="jacserve") as pool:
         futures = [pool.submit(receive, server, prepared, checker, cancel) for checker in checkers]
         try:
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            wait(futures, return_when=FIRST_EXCEPTION)
         finally:
             if not all(future.done() and future.exception() is None for future in futures):
                 cancel.cancel()

@@ -167,5 +167,3 @@ def prepare(request: Request, names_to_layers: Mapping[str, str] | None = None) 
     spec.precision = PRECISIONS[request.precision]
     spec.encoding = enum_number("Encoding", "ENCODING_DENSE")
     return Prepared(spec, blobs, dict(names_to_layers or {}))
-
-

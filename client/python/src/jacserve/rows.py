@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jacserve.arrays import raw_bytes
 from jacserve.layout import Block, Layout
 from jacserve.ranges import Range
 from jacserve.sizes import gib_text
@@ -25,7 +26,11 @@ class Rows(Mapping[str, "NDArray[Any] | None"]):
     """
 
     def __init__(
-        self, begin: int, end: int, arrays: dict[str, NDArray[Any] | None], unflatten: Callable[[Mapping[str, Any]], Any]
+        self,
+        begin: int,
+        end: int,
+        arrays: dict[str, NDArray[Any] | None],
+        unflatten: Callable[[Mapping[str, Any]], Any],
     ) -> None:
         self.begin = begin
         self.end = end
@@ -61,7 +66,9 @@ class Rows(Mapping[str, "NDArray[Any] | None"]):
 class MemorySink:
     """Fills arrays with several row ranges: rows of range k lie behind those of the ranges before it."""
 
-    def __init__(self, layout: Layout, rows: list[Range], on_rows_done: Callable[[int, int], None] | None = None) -> None:
+    def __init__(
+        self, layout: Layout, rows: list[Range], on_rows_done: Callable[[int, int], None] | None = None
+    ) -> None:
         self._rows = rows
         self._row_nbytes = [block.row_nbytes for block in layout.blocks]
         self._begins = []  # where each range begins in the arrays, in rows
@@ -96,4 +103,4 @@ def _empty(block: Block, count: int) -> NDArray[Any] | None:
 
 
 def _bytes_of(array: NDArray[Any]) -> memoryview:
-    return memoryview(array.reshape(-1).view(np.uint8))
+    return raw_bytes(array)

@@ -1,7 +1,7 @@
 """Runs a coordinator for another process and sees to it that it does not outlive that process.
 
-In: `server_guard.py OWNER_PID FOLDER PROGRAM ARGUMENTS...`; standard input is a pipe that the owner holds open. Out: the
-program's exit status. The program ends when the owner closes the pipe or dies, however it dies; FOLDER is removed then.
+In: `server_guard.py OWNER_PID FOLDER PROGRAM ARGUMENTS...`; standard input is a pipe that the owner holds open. Out:
+the program's exit status. The program ends when the owner closes the pipe or dies, however it dies; FOLDER is removed then.
 Runs alone, without the rest of the package, so that it starts in milliseconds.
 """
 
@@ -53,7 +53,7 @@ def _end(program: subprocess.Popen[bytes]) -> None:
 
 def main(owner: int, folder: str, arguments: list[str]) -> int:
     owner_fd = _watch_owner(owner)
-    program = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, preexec_fn=_die_with_guard)  # noqa: PLW1509
+    program = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, preexec_fn=_die_with_guard)
     poll = select.poll()
     poll.register(0, select.POLLIN | select.POLLHUP)
     if owner_fd is not None:

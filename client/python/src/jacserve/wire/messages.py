@@ -32,7 +32,8 @@ def _message(name: str) -> Any:
     descriptor = _POOL.FindMessageTypeByName(f"{PACKAGE}.{name}")
     if hasattr(message_factory, "GetMessageClass"):
         return message_factory.GetMessageClass(descriptor)
-    return message_factory.MessageFactory(_POOL).GetPrototype(descriptor)  # protobuf before 4.22
+    factory: Any = message_factory.MessageFactory(_POOL)
+    return factory.GetPrototype(descriptor)  # protobuf before 4.22
 
 
 def enum_number(enum: str, name: str) -> int:

@@ -1,4 +1,6 @@
-"""File names for blocks. In: block names as the graph spells them. Out: names that any file system takes, all different.
+"""File names for blocks.
+
+In: block names as the graph spells them. Out: names that any file system takes, all different.
 
 The same names as the command line's, so that one continues what the other began.
 """

@@ -69,7 +69,9 @@ class _Folder:
         done = read_done(self.part / "progress.json", record, self.part)
         if not done:
             self._start_anew()
-        value = PartFile(self.part / VALUE_FILE, npy_header(self.jac.value.dtype, self.jac.target_shape), self._value_nbytes)
+        value = PartFile(
+            self.part / VALUE_FILE, npy_header(self.jac.value.dtype, self.jac.target_shape), self._value_nbytes
+        )
         parts: list[PartFile | None] = []
         try:
             for block, file in self.blocks:
@@ -113,7 +115,7 @@ class _Folder:
             with contextlib.suppress(FileNotFoundError):
                 (self.folder / INDEX_FILE).unlink()  # that of an earlier result must not describe a mixture
             for file in [VALUE_FILE, *(file for block, file in self.blocks if block.connected)]:
-                os.replace(self.part / file, self.folder / file)
+                (self.part / file).replace(self.folder / file)
             sync_folder(self.folder)
         except OSError as error:
             raise file_error(error, self.folder, "files cannot be put in place") from error

@@ -99,11 +99,11 @@ def write_atomically(path: Path, data: bytes) -> None:
     """The file is whole or not there."""
     part = path.with_name(path.name + ".part")
     try:
-        with open(part, "wb") as file:
+        with part.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
+        part.replace(path)
         sync_folder(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):

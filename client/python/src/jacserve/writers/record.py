@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,7 +71,7 @@ class RecordingSink:
         self._lock = threading.Lock()
         self._save_lock = threading.Lock()
         self._saved_at = time.monotonic()
-        self.report = lambda begin, end: None
+        self.report: Callable[[int, int], None] | None = None
 
     def on_chunk(self, block: int, byte_begin: int, data: memoryview) -> None:
         part = self._parts[block]
@@ -81,7 +81,8 @@ class RecordingSink:
     def on_rows_done(self, begin: int, end: int) -> None:
         with self._lock:
             self._record.done.add(begin, end)
-        self.report(begin, end)
+        if self.report is not None:
+            self.report(begin, end)
         if time.monotonic() - self._saved_at >= _SAVE_SECONDS and self._save_lock.acquire(blocking=False):
             try:
                 self._save()

@@ -1,7 +1,7 @@
 """A Jacobian as one .safetensors file.
 
-In: a Jacobian. Out: the file, complete; until then PATH.part at its final size beside PATH.part.json, the record of rows
-that are durable. The header is written first, so nothing is held.
+In: a Jacobian. Out: the file, complete; until then PATH.part at its final size beside PATH.part.json, the record of
+rows that are durable. The header is written first, so nothing is held.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jacserve.arrays import raw_bytes
 from jacserve.errors import PreconditionError
 from jacserve.writers.fill import fill
-from jacserve.writers.part_file import PartFile, file_error, sync_folder
+from jacserve.writers.part_file import PartFile, file_error, lock_or_raise, sync_folder
 from jacserve.writers.record import Record, RecordingSink, read_done
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def write_safetensors(jac: Jacobian, path: str | os.PathLike[str], streams: int)
         offsets = [plan.begins.get(block.name, 0) - first * block.row_nbytes for block in blocks]
         fill(jac, RecordingSink(record, record_path, parts, offsets), record.done, streams)
         try:
-            os.replace(part_path, final)
+            part_path.replace(final)
             record_path.unlink(missing_ok=True)
             sync_folder(final.parent)
         except OSError as error:
@@ -94,11 +94,6 @@ def write_safetensors(jac: Jacobian, path: str | os.PathLike[str], streams: int)
 
 def _remove_unlocked(path: Path) -> None:
     """What another request left; PreconditionError when that one still runs."""
-    import fcntl
-
-    with open(path, "rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PreconditionError(f"{path}: another run is writing there; wait for it or choose another") from None
+    with path.open("rb") as file:
+        lock_or_raise(file.fileno(), path)
         path.unlink()

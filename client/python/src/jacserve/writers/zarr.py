@@ -1,8 +1,8 @@
 """A Jacobian as a zarr group: one array per connected block, chunked over the target's axes.
 
-In: a Jacobian. Out: the group at PATH, complete; until then at PATH.part with a record of the rows that are in it. Rows
-come in steps whose chunks are complete, so that no chunk is written twice. What a killed process wrote is continued; zarr
-does not make files durable, so after a loss of power remove PATH.part.
+In: a Jacobian. Out: the group at PATH, complete; until then at PATH.part with a record of the rows that are in it.
+Rows come in steps whose chunks are complete, so that no chunk is written twice. What a killed process wrote is
+continued; zarr does not make files durable, so after a loss of power remove PATH.part.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def write_zarr(jac: Jacobian, path: str | os.PathLike[str], chunk_nbytes: int) -
         lock_or_raise(fd, part)
         _Group(jac, part, chunk_nbytes, zarr).write()
         (part / _RECORD).unlink(missing_ok=True)
-        os.replace(part, final)
+        part.replace(final)
     except OSError as error:
         raise file_error(error, part, "cannot be written") from error
     finally:
@@ -161,5 +161,3 @@ def _create_array(group: Any, name: str, shape: Shape, chunks: Shape, dtype: np.
     if hasattr(group, "create_array"):
         return group.create_array(name, shape=shape, chunks=chunks, dtype=dtype, compressors=None)
     return group.create_dataset(name, shape=shape, chunks=chunks, dtype=dtype, compressor=None)  # zarr 2
-
-
