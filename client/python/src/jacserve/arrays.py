@@ -59,7 +59,7 @@ def raw_bytes(array: NDArray[Any]) -> memoryview:
 
 
 def read_tensor_file(path: str | PathLike[str]) -> dict[str, NDArray[Any]]:
-    """Arrays by name from an .npz or .safetensors file. InvalidRequestError: another kind, or no safetensors package."""
+    """Arrays by name from an .npz or .safetensors file. InvalidRequestError: another kind of file."""
     path = Path(path)
     if path.suffix == ".npz":
         with np.load(path) as arrays:

@@ -6,6 +6,7 @@ In: a key as of array[key], the array's shape. Out: a plan; rows, in the order o
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,14 +25,20 @@ class Plan:
     shape: Shape  # of the result
 
 
+def _checked(entry: Any) -> Any:
+    if entry is None or entry is Ellipsis or isinstance(entry, slice):
+        return entry
+    try:
+        if not isinstance(entry, (bool, np.bool_)):
+            return operator.index(entry)
+    except TypeError:
+        pass
+    raise IndexError("only integers, slices (:), ellipsis (...) and None (numpy.newaxis) are valid indices")
+
+
 def _expand(key: Any, ndim: int) -> list[Any]:
     """One entry per axis and per None, without an Ellipsis."""
-    entries = list(key) if isinstance(key, tuple) else [key]
-    for entry in entries:
-        if isinstance(entry, (bool, np.bool_)) or not (
-            entry is None or entry is Ellipsis or isinstance(entry, slice) or hasattr(entry, "__index__")
-        ):
-            raise IndexError("only integers, slices (:), ellipsis (...) and None (numpy.newaxis) are valid indices")
+    entries = [_checked(entry) for entry in (key if isinstance(key, tuple) else (key,))]
     dots = [at for at, entry in enumerate(entries) if entry is Ellipsis]
     if len(dots) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")

@@ -1,8 +1,8 @@
 """Runs a coordinator for another process and sees to it that it does not outlive that process.
 
 In: `server_guard.py OWNER_PID FOLDER PROGRAM ARGUMENTS...`; standard input is a pipe that the owner holds open. Out:
-the program's exit status. The program ends when the owner closes the pipe or dies, however it dies; FOLDER is removed then.
-Runs alone, without the rest of the package, so that it starts in milliseconds.
+the program's exit status. The program ends when the owner closes the pipe or dies, however it dies; FOLDER is removed
+then. Runs alone, without the rest of the package, so that it starts in milliseconds.
 """
 
 from __future__ import annotations

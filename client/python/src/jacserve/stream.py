@@ -108,7 +108,7 @@ class StreamChecker:
             self.summary = event.summary
 
     def finish_stream(self) -> None:
-        """After the stream's last message. DataLossError: rows that were asked for or parts of the value are missing."""
+        """After the stream's last message. DataLossError: rows asked for or parts of the value are missing."""
         if self.layout is None or not self._header_seen or self.summary is None:
             raise _bad("it ended before its summary")
         if not self._value_seen.contains(0, self.layout.target_rows):

@@ -1,0 +1,45 @@
+"""What the tests share: real programs, golden cases, one private server for all.
+
+Programs come from JACSERVE_BIN, else from the build folder of the repository that this file lies in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden import REPOSITORY, Case
+
+import jacserve
+
+os.environ.setdefault("JACSERVE_BIN", str(REPOSITORY / "build/release/bin"))
+os.environ.setdefault("JACSERVE_PROGRESS", "0")
+os.environ.pop("JACSERVE_SERVER", None)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[jacserve.LocalServer]:
+    with jacserve.local(2, memory_budget="512MiB") as local:
+        yield local
+
+
+@pytest.fixture
+def mlp() -> Case:
+    """5 samples, 4 inputs, 3 outputs: 15 rows."""
+    return Case("mlp_tanh")
+
+
+@pytest.fixture(scope="session")
+def long_jacobian(server: jacserve.LocalServer) -> jacserve.Jacobian:
+    """1,800 rows of a small network, in many tiles."""
+    case = Case("mlp_tanh")
+    x = np.random.default_rng(7).standard_normal((600, 4), dtype=np.float32)
+    return jacserve.jacobian(case.graph, x, weights=case.weights, server=server)
+
+
+@pytest.fixture
+def bin_folder() -> Path:
+    return Path(os.environ["JACSERVE_BIN"])
