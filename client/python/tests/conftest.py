@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden import REPOSITORY, Case
 
 import jacserve
+from golden import REPOSITORY, Case
 
 os.environ.setdefault("JACSERVE_BIN", str(REPOSITORY / "build/release/bin"))
 os.environ.setdefault("JACSERVE_PROGRESS", "0")

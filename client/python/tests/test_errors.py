@@ -9,16 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import events
 import grpc
 import numpy as np
 import onnx
 import pytest
-from golden import Case
-from scripted_server import ScriptedServer
 
+import events
 import jacserve
+from golden import Case
 from jacserve import errors
+from scripted_server import ScriptedServer
 
 
 def graph_with(op_type: str, node: str) -> bytes:
@@ -135,7 +135,7 @@ def test_forgotten_weights_are_named(server: jacserve.Server, mlp: Case) -> None
 
 
 def test_no_server_is_said_with_its_address() -> None:
-    with pytest.raises(jacserve.UnavailableError, match="127.0.0.1:1"):
+    with pytest.raises(jacserve.UnavailableError, match=r"127\.0\.0\.1:1"):
         jacserve.Server("127.0.0.1:1", timeout=0.3)
     assert issubclass(jacserve.UnavailableError, ConnectionError)
 

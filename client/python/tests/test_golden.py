@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from golden import GOLDEN, NAMES, Case
 
 import jacserve
+from golden import GOLDEN, NAMES, Case
 
 TOLERANCE = {"fp64": 1e-9, "fp32": 1e-4}
 

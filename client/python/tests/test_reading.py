@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden import Case
 
 import jacserve
+from golden import Case
 from jacserve.indexing import plan, ranges_of
 
 KEYS: list[Any] = [
@@ -197,7 +197,7 @@ def test_it_says_what_it_is(server: jacserve.Server) -> None:
     assert jac.nbytes == sum(block.nbytes for block in jac.blocks.values()) == 12 * 2308 * 4
     assert list(jac) == list(jac.blocks)
     assert "nn.Conv.bias" in jac
-    with pytest.raises(KeyError, match="nn.Conv.bias"):
+    with pytest.raises(KeyError, match=r"nn\.Conv\.bias"):
         jac["Conv.bias"]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import events
 import numpy as np
 import pytest
 
+import events
 from jacserve.errors import DataLossError, PreconditionError, VersionMismatchError
 from jacserve.layout import layout_of
 from jacserve.ranges import RangeSet, split_evenly

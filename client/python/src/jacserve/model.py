@@ -6,21 +6,24 @@ In: an ONNX path, bytes or ModelProto, or a live model of a framework; a batch. 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from jacserve.arrays import named_arrays, read_tensor_file, to_array
 from jacserve.errors import InvalidRequestError, MessageTooLargeError
 from jacserve.functional import Functional
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 _MAX_GRAPH_BYTES = (1 << 31) - 1  # as large as a protobuf message can be
 
@@ -40,6 +43,8 @@ def _read_graph(data: bytes) -> _Graph:
     if digest not in _read:
         if len(_read) > 64:
             _read.clear()
+        import onnx
+
         try:
             graph = onnx.load_from_string(data).graph
         except Exception as error:  # protobuf's DecodeError, which onnx does not name
@@ -61,13 +66,15 @@ def _load_file(path: str, mtime_ns: int, size: int) -> bytes:
     data = Path(path).read_bytes()
     if b"location" not in data:  # no tensor says where it lies
         return data
+    import onnx
+
     model = onnx.load(path, load_external_data=False)
     if not any(t.data_location == onnx.TensorProto.EXTERNAL for t in model.graph.initializer):
         return data
     return serialize(onnx.load(path))
 
 
-def serialize(model: onnx.ModelProto) -> bytes:
+def serialize(model: ModelProto) -> bytes:
     """MessageTooLargeError: over 2 GiB."""
     if model.ByteSize() > _MAX_GRAPH_BYTES:
         raise MessageTooLargeError(
@@ -78,7 +85,8 @@ def serialize(model: onnx.ModelProto) -> bytes:
 
 def _graph_bytes(model: Any) -> bytes | None:
     """None: not ONNX."""
-    if isinstance(model, onnx.ModelProto):
+    onnx = sys.modules.get("onnx")  # it takes a while to import, and who has a ModelProto has imported it
+    if onnx is not None and isinstance(model, onnx.ModelProto):
         return serialize(model)
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model)

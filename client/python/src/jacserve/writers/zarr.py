@@ -131,6 +131,9 @@ class _Group:
         return [(block, stem if "/" in block.name else block.name) for block, stem in pairs if block.connected]
 
     def _open(self) -> list[tuple[Block, Any]]:
+        for entry in self.part.rglob("*.partial"):  # chunks that zarr was writing when it was killed
+            if entry.is_file():
+                entry.unlink()
         group = self.zarr.open_group(str(self.part), mode="r+")
         return [(block, group[name]) for block, name in self._blocks()]
 
