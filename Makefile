@@ -1,6 +1,6 @@
 # The few commands that people type. Each one brings what it needs: a fresh Debian 12 machine needs nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help deps build test demo bench parity operators-doc format check-format
+.PHONY: help deps build test demo bench parity python-test operators-doc format check-format
 
 JOBS := $(shell nproc)
 PRESET := release
@@ -8,6 +8,8 @@ BIN := build/$(PRESET)/bin
 SEED := tests/golden/seed_full
 PACKAGES := $(shell sed -e 's/\#.*//' packages.txt)
 PARITY := build/parity-venv
+PYTHON_VENV := build/python-venv
+PYTHON_TOOLS := build pytest mypy ruff types-protobuf types-tqdm tqdm safetensors
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES = $(shell find common worker server client tests bench -name '*.h' -o -name '*.cc')
 
@@ -45,6 +47,14 @@ parity: $(PARITY)/installed build  ## real models of torch, Keras and JAX agains
 $(PARITY)/installed: tests/parity/requirements.txt | deps
 	python3 -m venv $(PARITY)
 	$(PARITY)/bin/pip install -q -r $<
+	touch $@
+
+python-test: $(PYTHON_VENV)/installed build  ## the Python package: its tests, types and wheel (downloads 0.2 GB once)
+	JACSERVE_BIN=$(CURDIR)/$(BIN) $(PYTHON_VENV)/bin/python -m pytest client/python/tests $(PYTHON_TEST_ARGS)
+
+$(PYTHON_VENV)/installed: client/python/pyproject.toml | deps
+	python3 -m venv $(PYTHON_VENV)
+	$(PYTHON_VENV)/bin/pip install -q --upgrade --editable client/python[zarr,plot] $(PYTHON_TOOLS)
 	touch $@
 
 operators-doc: $(PARITY)/installed build  ## docs/operators.md, with the newest of ONNX's own operator tests
