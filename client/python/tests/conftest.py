@@ -14,6 +14,7 @@ import pytest
 
 import jacserve
 from golden import REPOSITORY, Case
+from jacserve import header
 
 os.environ.setdefault("JACSERVE_BIN", str(REPOSITORY / "build/release/bin"))
 os.environ.setdefault("JACSERVE_PROGRESS", "0")
@@ -34,10 +35,18 @@ def mlp() -> Case:
 
 @pytest.fixture(scope="session")
 def long_jacobian(server: jacserve.LocalServer) -> jacserve.Jacobian:
-    """1,800 rows of a small network, in many tiles."""
+    """1,800 rows of a small network, in many tiles; they travel when they are asked for."""
     case = Case("mlp_tanh")
     x = np.random.default_rng(7).standard_normal((600, 4), dtype=np.float32)
-    return jacserve.jacobian(case.graph, x, weights=case.weights, server=server)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(header, "SMALL_NBYTES", 0)
+        return jacserve.jacobian(case.graph, x, weights=case.weights, server=server)
+
+
+@pytest.fixture
+def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows travel when they are asked for, however few they are."""
+    monkeypatch.setattr(header, "SMALL_NBYTES", 0)
 
 
 @pytest.fixture

@@ -67,7 +67,8 @@ def summary() -> bytes:
 def answer(request: Any) -> list[bytes]:
     """A right answer, a row at a time."""
     events = [header(), value()]
-    for rows in (request.rows, *request.more_rows):
-        for row in range(rows.begin, rows.begin + rows.count):
+    ranges = [(rows.begin, rows.begin + rows.count) for rows in (request.rows, *request.more_rows)]
+    for begin, end in ranges if request.HasField("rows") else [(0, ROWS)]:
+        for row in range(begin, end):
             events += [chunk(row, 1), rows_done(row, 1)]
     return [*events, summary()]

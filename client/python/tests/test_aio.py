@@ -12,6 +12,7 @@ import pytest
 import events
 import jacserve
 from golden import Case
+from jacserve import header
 from scripted_server import ScriptedServer
 
 
@@ -26,10 +27,15 @@ def assert_same(got: Any, expected: Any) -> None:
         assert array is None or np.array_equal(got[name], array)
 
 
+@pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("name", ["pairwise_keras_cosine", "seed_architecture_narrow", "mlp_tanh"])
-def test_rows_and_value_are_the_blocking_clients(server: jacserve.Server, name: str) -> None:
+def test_rows_and_value_are_the_blocking_clients(
+    server: jacserve.Server, monkeypatch: pytest.MonkeyPatch, name: str, small: bool
+) -> None:
     case = Case(name)
     blocking = case.jacobian(server, wrt_inputs=())
+    if not small:
+        monkeypatch.setattr(header, "SMALL_NBYTES", 0)
 
     async def run() -> None:
         jac = await jacserve.aio.jacobian(case.graph, case.inputs["x"], **arguments(case, server))
@@ -42,6 +48,7 @@ def test_rows_and_value_are_the_blocking_clients(server: jacserve.Server, name: 
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("nothing_is_small")
 def test_batches_are_the_blocking_clients(long_jacobian: jacserve.Jacobian) -> None:
     functional = long_jacobian.functional
 
@@ -85,6 +92,7 @@ def test_errors_are_the_blocking_clients(server: jacserve.Server, mlp: Case) -> 
         asyncio.run(run(wrt=["nothing"]))
 
 
+@pytest.mark.usefixtures("nothing_is_small")
 def test_a_stream_that_fails_is_continued(mlp: Case) -> None:
     asked: list[int] = []
 
@@ -108,6 +116,7 @@ def test_a_stream_that_fails_is_continued(mlp: Case) -> None:
     assert asked == [0, 0, 1]
 
 
+@pytest.mark.usefixtures("nothing_is_small")
 def test_a_cancelled_task_ends_its_stream(mlp: Case) -> None:
     ended = []
 

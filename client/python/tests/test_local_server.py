@@ -125,6 +125,7 @@ def test_one_is_started_on_first_use_and_reused(mlp: Case) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.usefixtures("nothing_is_small")
 def test_a_coordinator_that_dies_is_said_and_replaced(mlp: Case) -> None:
     local = jacserve.local(1)
     jac = mlp.jacobian(local)

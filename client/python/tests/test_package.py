@@ -64,9 +64,10 @@ def test_sdist_and_wheel_hold_the_package(built: Path) -> None:
 
 def test_the_wheel_works_in_an_empty_environment_with_the_oldest_libraries(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     python = tmp_path / "venv/bin/python"
-    subprocess.run([python, "-m", "pip", "install", "-q", wheel, *OLDEST], check=True, capture_output=True)
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-compile"]
+    subprocess.run([*pip, wheel, *OLDEST], check=True, capture_output=True)
     code = f"""
 import grpc, numpy as np, jacserve
 assert grpc.__version__.startswith("1.51"), grpc.__version__

@@ -13,6 +13,7 @@ from golden import Case
 from jacserve import progress
 
 
+@pytest.mark.usefixtures("nothing_is_small")
 def test_a_function_is_told_rows_and_bytes(server: jacserve.Server, mlp: Case, tmp_path: Path) -> None:
     calls: list[tuple[int, int, int]] = []
     jac = mlp.jacobian(server, progress=lambda *call: calls.append(call))

@@ -9,6 +9,7 @@ import pytest
 
 import jacserve
 from golden import Case
+from jacserve import header
 from jacserve.indexing import plan, ranges_of
 
 KEYS: list[Any] = [
@@ -39,10 +40,14 @@ KEYS: list[Any] = [
 WRONG = [5, -6, (0, 3), (0, 0, 0, 0, 0), (..., ...), 1.5, True, [0, 1], np.array([1, 2]), "x"]
 
 
-@pytest.fixture(scope="module")
-def block(server: jacserve.Server) -> tuple[Any, np.ndarray]:
-    """A block of shape (5, 3, 7, 4), and all of it."""
-    jac = Case("mlp_tanh").jacobian(server)
+@pytest.fixture(scope="module", params=["small", "large"])
+def block(server: jacserve.Server, request: pytest.FixtureRequest) -> tuple[Any, np.ndarray]:
+    """A block of shape (5, 3, 7, 4) whose rows came with their header, or come when asked for; and all of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "large":
+            patch.setattr(header, "SMALL_NBYTES", 0)
+        jac = Case("mlp_tanh").jacobian(server)
+    assert jac.is_in_memory == (request.param == "small")
     lazy = jac["0.weight"]
     return lazy, np.asarray(lazy)
 
@@ -101,6 +106,7 @@ def test_block_says_what_it_is(block: tuple[Any, np.ndarray]) -> None:
     assert np.asarray(lazy, np.float64).dtype == np.float64
 
 
+@pytest.mark.usefixtures("nothing_is_small")
 def test_rows_asked_for_again_come_from_memory(server: jacserve.Server, mlp: Case) -> None:
     jac = mlp.jacobian(server)
     block = jac["2.weight"]
@@ -118,6 +124,7 @@ def test_rows_asked_for_again_come_from_memory(server: jacserve.Server, mlp: Cas
         del server.open_stream  # type: ignore[method-assign]
 
 
+@pytest.mark.usefixtures("nothing_is_small")
 def test_slices_larger_than_the_memory_limit_come_in_parts(server: jacserve.Server, long_jacobian: Any) -> None:
     small = jacserve.jacobian(
         long_jacobian.functional.graph,
@@ -131,6 +138,7 @@ def test_slices_larger_than_the_memory_limit_come_in_parts(server: jacserve.Serv
     assert np.array_equal(small["0.weight"][::-7, 2, 3], np.asarray(long_jacobian["0.weight"])[::-7, 2, 3])
 
 
+@pytest.mark.usefixtures("nothing_is_small")
 @pytest.mark.parametrize("memory_limit", [1, 5_000, "100KB", "1GiB"])
 def test_batches_cover_all_rows_in_order(long_jacobian: jacserve.Jacobian, memory_limit: int | str) -> None:
     if memory_limit == 1:  # a row at a time is slow; some will do
@@ -161,15 +169,22 @@ def test_an_iteration_that_is_left_early_ends(long_jacobian: jacserve.Jacobian) 
     assert long_jacobian.rows(0, 1)["2.bias"].shape == (1, 3)
 
 
+@pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("rows", [(4, 11), range(4, 11), slice(4, 11)])
-def test_a_jacobian_of_some_rows_counts_from_their_begin(long_jacobian: jacserve.Jacobian, rows: Any) -> None:
+def test_a_jacobian_of_some_rows_counts_from_their_begin(
+    long_jacobian: jacserve.Jacobian, monkeypatch: pytest.MonkeyPatch, rows: Any, small: bool
+) -> None:
+    if not small:
+        monkeypatch.setattr(header, "SMALL_NBYTES", 0)
     some = _rows_of(long_jacobian, rows)
+    assert some.is_in_memory == small
     assert some.shape == (7,)
     assert some.target_shape == long_jacobian.shape
     assert some.value.shape == long_jacobian.shape
     assert some.blocks["0.weight"].shape == (7, 7, 4)
     assert np.array_equal(some.rows(1, 3)["0.weight"], long_jacobian.rows(5, 7)["0.weight"])
-    assert np.array_equal(some["0.bias"][-1], long_jacobian["0.bias"][np.unravel_index(10, long_jacobian.shape)])
+    expected = long_jacobian["0.bias"][np.unravel_index(10, long_jacobian.shape)]
+    np.testing.assert_allclose(some["0.bias"][-1], expected, rtol=1e-5)
 
 
 def test_rows_are_the_same_bits_however_they_are_asked_for(long_jacobian: jacserve.Jacobian) -> None:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import events
+from jacserve import header
 from jacserve.errors import DataLossError, PreconditionError, VersionMismatchError
+from jacserve.header import HeaderChecker
 from jacserve.layout import layout_of
 from jacserve.ranges import RangeSet, split_evenly
 from jacserve.rows import MemorySink
@@ -161,3 +163,59 @@ def test_ranges_are_dealt_out_once_each(ranges: Any, unit: int, parts: int) -> N
     assert flat == [number for begin, end in ranges for number in range(begin, end)]
     inner = [part[-1][1] for part in dealt[:-1]]
     assert all(cut % unit == 0 or cut in {end for _, end in ranges} for cut in inner)
+
+
+@pytest.fixture
+def prepared() -> Any:
+    from jacserve.request import Request, prepare
+
+    return prepare(Request(b"graph", {"x": np.zeros((2, 3), np.float32)}))
+
+
+def heads(prepared: Any, messages: list[bytes], rows: Any = None) -> HeaderChecker:
+    checker = HeaderChecker(prepared, rows)
+    checker.request_for(prepared)
+    checker.start_stream()
+    for message in messages:
+        checker.on_message(message)
+        if checker.enough:
+            return checker
+    checker.finish_stream()
+    return checker
+
+
+def test_a_small_jacobian_comes_with_its_header(prepared: Any) -> None:
+    assert not HeaderChecker(prepared, None).request_for(prepared).HasField("rows")
+    checker = heads(prepared, [events.header(), events.value(), *GOOD_ROWS, events.summary()])
+    assert checker.complete
+    assert checker.whole is not None
+    assert np.array_equal(checker.whole.arrays[0], events.WHOLE)
+    assert bytes(checker.value) == events.VALUE.tobytes()
+
+
+def test_of_a_small_jacobian_only_the_rows_wanted_come(prepared: Any) -> None:
+    request = HeaderChecker(prepared, (1, 3)).request_for(prepared)
+    assert (request.rows.begin, request.rows.count) == (1, 2)
+    checker = heads(
+        prepared,
+        [events.header(), events.value(), events.chunk(1, 2), events.rows_done(1, 2), events.summary()],
+        (1, 3),
+    )
+    assert checker.whole is not None
+    assert np.array_equal(checker.whole.arrays[0], events.WHOLE[1:3])
+
+
+def test_a_jacobian_that_proves_large_is_left_after_its_value(prepared: Any) -> None:
+    large = 1 << 20
+    value = events.value(0, bytes(4 * large))
+    checker = heads(prepared, [events.header(rows=large), events.chunk(0, 1), events.rows_done(0, 1), value, b"\xff"])
+    assert checker.complete
+    assert checker.whole is None
+    assert len(checker.value) == 4 * large
+
+
+def test_a_large_request_asks_for_no_rows(prepared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(header, "SMALL_NBYTES", 20)
+    request = HeaderChecker(prepared, None).request_for(prepared)
+    assert request.HasField("rows")
+    assert request.rows.count == 0

@@ -20,15 +20,16 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from jacserve.api import RowsSetting, ask, value_of
+from jacserve.api import RowsSetting, ask, jacobian_of
 from jacserve.connection import TLS, Server, metadata_for
 from jacserve.errors import JacserveError, NotFoundError, RowsOutOfRangeError
-from jacserve.jacobian import Jacobian, batch_rows, make_jacobian
+from jacserve.header import HeaderChecker
+from jacserve.jacobian import Jacobian, batch_rows
 from jacserve.layout import Block, Layout, Shape
 from jacserve.local_server import LocalServer
 from jacserve.progress import ProgressSetting, Reporter
 from jacserve.ranges import Range
-from jacserve.receive import Discard, may_continue
+from jacserve.receive import may_continue
 from jacserve.request import Prepared
 from jacserve.retry import Retry
 from jacserve.rows import MemorySink, Rows
@@ -74,6 +75,8 @@ async def _read_stream(server: Server, prepared: Prepared, checker: StreamChecke
     try:
         async for message in stream:
             checker.on_message(message)
+            if checker.enough:
+                return
         checker.finish_stream()
     except grpc.RpcError as failed:
         raise server.error_of(failed, prepared.names_to_layers) from failed
@@ -184,10 +187,13 @@ class AsyncJacobian:
         jac = self.blocking
         first = jac.row_range[0]
         wanted = [(first + rows[0], first + rows[1])] if rows[0] < rows[1] else []
-        sink = MemorySink(jac.layout, wanted, reporter.rows_done)
-        if wanted:
+        if wanted and not jac.is_in_memory:
+            sink = MemorySink(jac.layout, wanted, reporter.rows_done)
             await _receive(jac.server, jac.prepared, StreamChecker(wanted, jac.layout, sink))
-        named = dict(zip(jac.blocks, sink.arrays, strict=True))
+            arrays = sink.arrays
+        else:
+            arrays = jac.whole_rows(*rows, reporter)
+        named = dict(zip(jac.blocks, arrays, strict=True))
         return Rows(rows[0], rows[1], named, jac.functional.unflatten)
 
 
@@ -212,18 +218,6 @@ async def jacobian(
         ask, model, x, target, wrt, wrt_inputs, weights, shared_inputs, precision, rows, method, memory_limit
     )
     chosen = await asyncio.to_thread(server_for, server)
-    header = StreamChecker([], None, Discard())
+    header = HeaderChecker(asked.prepared, asked.rows)
     await _receive(chosen, asked.prepared, header)
-    assert header.layout is not None
-    return AsyncJacobian(
-        make_jacobian(
-            chosen,
-            asked.prepared,
-            header.layout,
-            value_of(header),
-            asked.rows,
-            asked.functional,
-            asked.memory_limit,
-            progress,
-        )
-    )
+    return AsyncJacobian(jacobian_of(chosen, asked, header, progress))

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jacserve import model as models
 from jacserve.connection import Server
-from jacserve.errors import InvalidRequestError
+from jacserve.errors import InvalidRequestError, RowsOutOfRangeError
 from jacserve.functional import Functional
-from jacserve.jacobian import Jacobian, make_jacobian
+from jacserve.header import HeaderChecker
+from jacserve.jacobian import Jacobian
 from jacserve.progress import ProgressSetting
 from jacserve.ranges import Range
 from jacserve.receive import receive_header
 from jacserve.request import Prepared, Request, prepare
+from jacserve.row_source import RowSource
 from jacserve.servers import server_for
 from jacserve.sizes import parse_size
-from jacserve.stream import StreamChecker
 from jacserve.targets import Outputs, Pairwise, Target
 
 RowsSetting = tuple[int, int] | range | slice | None
@@ -91,10 +91,19 @@ def ask(
     return Asked(prepare(request, functional.names_to_layers), functional, _rows_of(rows), limit)
 
 
-def value_of(header: StreamChecker) -> NDArray[Any]:
-    """The target's value out of a stream that was asked for no rows."""
-    assert header.layout is not None
-    return np.frombuffer(header.value, header.layout.value_dtype).reshape(header.layout.target_shape)
+def jacobian_of(server: Server, asked: Asked, header: HeaderChecker, progress: ProgressSetting) -> Jacobian:
+    """After the header has arrived. RowsOutOfRangeError: rows that the target does not have."""
+    layout = header.layout
+    assert layout is not None
+    if asked.rows is not None and asked.rows[1] > layout.target_rows:
+        raise RowsOutOfRangeError(
+            f"rows {asked.rows[0]}:{asked.rows[1]} were asked for, but the target {list(layout.target_shape)} has "
+            f"{layout.target_rows} rows"
+        )
+    value = np.frombuffer(header.value, layout.value_dtype).reshape(layout.target_shape)
+    whole = header.whole.arrays if header.whole is not None else None
+    source = RowSource(server, asked.prepared, layout, asked.memory_limit, progress, whole)
+    return Jacobian(source, value, asked.rows, asked.functional)
 
 
 def jacobian(
@@ -115,7 +124,7 @@ def jacobian(
 ) -> Jacobian:
     """The Jacobian of a model's outputs, or of similarities of pairs of two batches, with respect to its parameters or
     inputs. Model and batches are uploaded where the server lacks them, and the target's value is computed; rows are
-    computed when they are asked for.
+    computed when they are asked for, unless all of them together are under 1 MiB.
 
     Args:
         model: a path of an .onnx file, its bytes, an onnx.ModelProto; or a Keras or torch model, or a pair (JAX
@@ -146,15 +155,4 @@ def jacobian(
     """
     asked = ask(model, x, target, wrt, wrt_inputs, weights, shared_inputs, precision, rows, method, memory_limit)
     chosen = server_for(server)
-    header = receive_header(chosen, asked.prepared)
-    assert header.layout is not None
-    return make_jacobian(
-        chosen,
-        asked.prepared,
-        header.layout,
-        value_of(header),
-        asked.rows,
-        asked.functional,
-        asked.memory_limit,
-        progress,
-    )
+    return jacobian_of(chosen, asked, receive_header(chosen, asked.prepared, asked.rows), progress)

@@ -237,10 +237,18 @@ class Jacobian:
             lines.append(f"  {block.name:{wide}}  {shape:{wider}}  {size}")
         return "\n".join(lines) + ">"
 
-    def _fetch(self, begin: int, end: int, reporter: Reporter) -> Rows:
+    @property
+    def is_in_memory(self) -> bool:
+        """All of it is so small that it came with its header."""
+        return self._source.whole is not None
+
+    def whole_rows(self, begin: int, end: int, reporter: Reporter) -> list[NDArray[Any] | None]:
+        """Rows [begin, end): one array per block, in the blocks' order."""
         first = self._rows[0]
-        arrays = self._source.whole_rows(first + begin, first + end, reporter.rows_done)
-        named = dict(zip(self.blocks, arrays, strict=True))
+        return self._source.whole_rows(first + begin, first + end, self._rows[0], reporter.rows_done)
+
+    def _fetch(self, begin: int, end: int, reporter: Reporter) -> Rows:
+        named = dict(zip(self.blocks, self.whole_rows(begin, end, reporter), strict=True))
         return Rows(begin, end, named, self._functional.unflatten)
 
 
@@ -248,21 +256,3 @@ def batch_rows(layout: Layout, memory_limit: int) -> int:
     """Rows of one of the two batches that are held at a time; whole tiles where they fit. At least 1."""
     rows = max(1, memory_limit // 2 // max(1, layout.row_nbytes))
     return rows - rows % layout.row_tile if rows >= layout.row_tile else rows
-
-
-def make_jacobian(
-    server: Server,
-    prepared: Prepared,
-    layout: Layout,
-    value: NDArray[Any],
-    rows: Range | None,
-    functional: Functional,
-    memory_limit: int,
-    progress: ProgressSetting,
-) -> Jacobian:
-    if rows is not None and rows[1] > layout.target_rows:
-        raise RowsOutOfRangeError(
-            f"rows {rows[0]}:{rows[1]} were asked for, but the target {list(layout.target_shape)} has "
-            f"{layout.target_rows} rows"
-        )
-    return Jacobian(RowSource(server, prepared, layout, memory_limit, progress), value, rows, functional)

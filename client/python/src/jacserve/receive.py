@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import grpc
 
 from jacserve.errors import CancelledError, DataLossError, JacserveError, NotFoundError, UnavailableError
+from jacserve.header import HeaderChecker
 from jacserve.layout import Layout
 from jacserve.ranges import Range, split_evenly
 from jacserve.request import Blob, Prepared
@@ -61,16 +62,6 @@ class Cancellation:
             self._streams.discard(stream)
 
 
-class Discard:
-    """A sink for requests of no rows."""
-
-    def on_chunk(self, block: int, byte_begin: int, data: memoryview) -> None:
-        raise DataLossError("the server's answer is damaged: rows that were not asked for")
-
-    def on_rows_done(self, begin: int, end: int) -> None:
-        pass
-
-
 def may_continue(error: JacserveError, checker: StreamChecker) -> bool:
     """Whether asking for the missing rows again may help."""
     if checker.sink_failed:
@@ -88,6 +79,8 @@ def _read_stream(server: Connection, prepared: Prepared, checker: StreamChecker,
         messages: Iterator[bytes] = iter(stream)
         for message in messages:
             checker.on_message(message)
+            if checker.enough:
+                return
         checker.finish_stream()
     except grpc.RpcError as failed:
         raise server.error_of(failed, prepared.names_to_layers) from failed
@@ -123,9 +116,9 @@ def receive(server: Connection, prepared: Prepared, checker: StreamChecker, canc
             cancel.wait(seconds)
 
 
-def receive_header(server: Connection, prepared: Prepared) -> StreamChecker:
-    """Layout and value, without any row."""
-    checker = StreamChecker([], None, Discard())
+def receive_header(server: Connection, prepared: Prepared, rows: Range | None = None) -> HeaderChecker:
+    """Layout and value, and all of `rows` where they are small."""
+    checker = HeaderChecker(prepared, rows)
     receive(server, prepared, checker, Cancellation())
     return checker
 

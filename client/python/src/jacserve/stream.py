@@ -62,7 +62,16 @@ class StreamChecker:
     @property
     def complete(self) -> bool:
         """Every row is there, and the layout."""
-        return self.layout is not None and self.summary is not None and not self._missing()
+        return self.layout is not None and (self.enough or self.summary is not None) and not self._missing()
+
+    @property
+    def enough(self) -> bool:
+        """The rest of the stream is not wanted."""
+        return False
+
+    @property
+    def _value_is_complete(self) -> bool:
+        return self.layout is not None and self._value_seen.contains(0, self.layout.target_rows)
 
     @property
     def progress(self) -> int:
@@ -111,7 +120,7 @@ class StreamChecker:
         """After the stream's last message. DataLossError: rows asked for or parts of the value are missing."""
         if self.layout is None or not self._header_seen or self.summary is None:
             raise _bad("it ended before its summary")
-        if not self._value_seen.contains(0, self.layout.target_rows):
+        if not self._value_is_complete:
             raise _bad("parts of the target's value are missing")
         for begin, end in self._asked:
             for gap in self._done.missing_from(begin, end):

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from grpc.experimental import ChannelOptions
+
 from jacserve.request import Blob
 from jacserve.wire import messages
 
@@ -32,6 +34,8 @@ def channel_options(address: str) -> list[tuple[str, int]]:
         ("grpc.http2.bdp_probe", 0),
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.use_local_subchannel_pool", 1),
+        # Streams are read by the thread that asked, without another one between: a third less time for a small one.
+        (ChannelOptions.SingleThreadedUnaryStream, 1),
     ]
     if address.startswith(("unix:", "127.", "localhost:", "[::1]")):
         options.append(("grpc.enable_http_proxy", 0))
