@@ -20,13 +20,20 @@ Events = Callable[[Any, grpc.ServicerContext], Iterable[bytes]]
 class ScriptedServer(grpc.GenericRpcHandler):
     """Holds every blob; `events` answers ComputeJacobian with raw messages."""
 
-    def __init__(self, events: Events | None = None, version: str = __version__) -> None:
+    def __init__(
+        self,
+        events: Events | None = None,
+        version: str = __version__,
+        credentials: grpc.ServerCredentials | None = None,
+    ) -> None:
         self.events = events
         self.version = version
         self.metadata: list[dict[str, str]] = []
         self._server = grpc.server(futures.ThreadPoolExecutor(4))
         self._server.add_generic_rpc_handlers((self,))
-        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        any_port = "127.0.0.1:0"
+        add_port = self._server.add_secure_port if credentials else self._server.add_insecure_port
+        self.address = f"localhost:{add_port(any_port, credentials) if credentials else add_port(any_port)}"
 
     def __enter__(self) -> ScriptedServer:
         self._server.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import subprocess
@@ -173,6 +174,24 @@ def test_the_token_goes_with_every_call(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setenv("JACSERVE_TOKEN", "of the environment")
         jacobian_of_w(None, graph_with("Tanh", "t"))
         assert scripted.metadata[-1]["authorization"] == "Bearer of the environment"
+
+
+def test_tls_checks_the_server_with_the_given_authority(tmp_path: Path) -> None:
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    subprocess.run([*command, *names], check=True, capture_output=True)
+    credentials = grpc.ssl_server_credentials([(key.read_bytes(), cert.read_bytes())])
+    answers = ScriptedServer(lambda request, context: events.answer(request), credentials=credentials)
+    with answers as scripted:
+        with jacserve.connect(scripted.address, tls=jacserve.TLS(ca=cert), token="t") as connected:
+            assert np.array_equal(jacobian_of_w(connected, graph_with("Tanh", "t")).rows()["w"], events.WHOLE)
+            x, weights = np.ones((2, 3), np.float32), {"w": np.ones((3, 2), np.float32)}
+            asyncio.run(jacserve.aio.jacobian(graph_with("Tanh", "t"), x, weights=weights, server=connected))
+        with pytest.raises(jacserve.UnavailableError):
+            jacserve.Server(scripted.address, tls=jacserve.TLS(), timeout=0.5)
+    with pytest.raises(jacserve.InvalidRequestError, match=r"none\.pem"):
+        jacserve.connect("localhost:1", tls=jacserve.TLS(ca=tmp_path / "none.pem"))
 
 
 @pytest.mark.parametrize("fault", ["unavailable", "damaged", "cut"])

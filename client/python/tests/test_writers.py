@@ -114,6 +114,15 @@ WRITER = """
 """
 
 
+# Records come every few seconds; for tests more often, and rows slowly enough to be interrupted.
+EAGER = """
+    import time, jacserve.stream, jacserve.writers.record
+    jacserve.writers.record._SAVE_SECONDS = 0.05
+    on_message = jacserve.stream.StreamChecker.on_message
+    jacserve.stream.StreamChecker.on_message = lambda *message: (time.sleep(0.01), on_message(*message))
+"""
+
+
 @pytest.fixture(scope="module")
 def seed_rows(server: jacserve.Server) -> jacserve.Jacobian:
     return Case("seed_full").jacobian(server, wrt=SEED_SMALL, rows=SEED_ROWS)
@@ -124,16 +133,9 @@ def test_a_killed_run_is_continued_with_the_missing_rows(
     server: jacserve.Server, seed_rows: jacserve.Jacobian, tmp_path: Path, form: str
 ) -> None:
     out = tmp_path / "out"
-    code = textwrap.dedent(WRITER % (SEED_SMALL, SEED_ROWS, form))
-    # Records come every few seconds; for this test more often, and rows slowly enough to be interrupted.
-    eager = textwrap.dedent("""
-        import time, jacserve.stream, jacserve.writers.record
-        jacserve.writers.record._SAVE_SECONDS = 0.05
-        on_message = jacserve.stream.StreamChecker.on_message
-        jacserve.stream.StreamChecker.on_message = lambda *message: (time.sleep(0.01), on_message(*message))
-    """)
+    code = textwrap.dedent(EAGER) + textwrap.dedent(WRITER % (SEED_SMALL, SEED_ROWS, form))
     kill_after = random.Random(form).uniform(0.02, 0.3)
-    process = subprocess.Popen([sys.executable, "-c", eager + code, server.address, out], env=environment())
+    process = subprocess.Popen([sys.executable, "-c", code, server.address, out], env=environment())
     record = {
         "npy": out / ".part/progress.json",
         "safetensors": tmp_path / "out.part.json",
@@ -161,6 +163,20 @@ def test_a_killed_run_is_continued_with_the_missing_rows(
     assert sum(asked) == 768 - before
     assert_holds(form, out, seed_rows)
     assert left_behind(tmp_path) == []
+
+
+def test_an_interrupted_run_keeps_what_is_done(server: jacserve.Server, tmp_path: Path) -> None:
+    code = textwrap.dedent(EAGER) + "jacserve.writers.record._SAVE_SECONDS = 1e9\n"
+    code += textwrap.dedent(WRITER % (SEED_SMALL, SEED_ROWS, "npy"))
+    command = [sys.executable, "-c", code, server.address, tmp_path / "out"]
+    process = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: (tmp_path / "out/.part/value.npy").exists(), "its files", 120)
+    wait_until(lambda: server.info().jobs_running == 2, "its two streams")
+    time.sleep(0.6)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in err
+    assert 0 < done_rows(tmp_path / "out/.part/progress.json") < 768
 
 
 def done_rows(record: Path) -> int:

@@ -22,6 +22,7 @@ from jacserve.functional import Functional
 from jacserve.layout import Block, Layout, Shape
 from jacserve.progress import ProgressSetting, Reporter
 from jacserve.ranges import Range
+from jacserve.receive import Cancellation
 from jacserve.request import Prepared
 from jacserve.row_source import RowSource
 from jacserve.rows import Rows
@@ -167,19 +168,19 @@ class Jacobian:
         """Rows of one range after another; while one is used, the next one is computed. `rows_before`: rows that the
         caller has already, for the progress bar."""
         reporter = Reporter(self.progress, rows_before + sum(e - b for b, e in ranges), self.row_nbytes, rows_before)
+        cancel = Cancellation()
         with ThreadPoolExecutor(1, thread_name_prefix="jacserve") as pool:
             ahead: deque[Future[Rows]] = deque()
             try:
                 for begin, end in ranges:
-                    ahead.append(pool.submit(self._fetch, begin, end, reporter))
+                    ahead.append(pool.submit(self._fetch, begin, end, reporter, cancel))
                     if len(ahead) > 1:
                         yield ahead.popleft().result()
                 while ahead:
                     yield ahead.popleft().result()
             finally:
                 reporter.close()
-                for future in ahead:
-                    future.cancel()
+                cancel.cancel()  # what is still on its way, when the caller leaves early
 
     def to_npy(self, path: Path, *, streams: int = 2) -> None:
         """Writes a folder: one .npy per block, value.npy, and index.json, as `jacserve jacobian --out` does. A run that
@@ -242,13 +243,15 @@ class Jacobian:
         """All of it is so small that it came with its header."""
         return self._source.whole is not None
 
-    def whole_rows(self, begin: int, end: int, reporter: Reporter) -> list[NDArray[Any] | None]:
+    def whole_rows(
+        self, begin: int, end: int, reporter: Reporter, cancel: Cancellation | None = None
+    ) -> list[NDArray[Any] | None]:
         """Rows [begin, end): one array per block, in the blocks' order."""
         first = self._rows[0]
-        return self._source.whole_rows(first + begin, first + end, self._rows[0], reporter.rows_done)
+        return self._source.whole_rows(first + begin, first + end, first, reporter.rows_done, cancel)
 
-    def _fetch(self, begin: int, end: int, reporter: Reporter) -> Rows:
-        named = dict(zip(self.blocks, self.whole_rows(begin, end, reporter), strict=True))
+    def _fetch(self, begin: int, end: int, reporter: Reporter, cancel: Cancellation | None = None) -> Rows:
+        named = dict(zip(self.blocks, self.whole_rows(begin, end, reporter, cancel), strict=True))
         return Rows(begin, end, named, self._functional.unflatten)
 
 

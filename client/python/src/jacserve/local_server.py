@@ -101,10 +101,10 @@ class LocalServer(Server):
 
     def close(self) -> None:
         """Ends the server and its workers, and removes what they stored."""
+        if self._owner != os.getpid():
+            return  # a forked child: the server is its parent's, and so is the connection
         if hasattr(self, "_channel"):
             super().close()
-        if self._owner != os.getpid():
-            return  # a forked child: the server is its parent's
         atexit.unregister(self.close)
         if self._guard.stdin is not None:
             self._guard.stdin.close()  # asks the guard to end the server and itself

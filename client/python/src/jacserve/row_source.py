@@ -17,7 +17,7 @@ from jacserve.indexing import ranges_of
 from jacserve.layout import Block, Layout
 from jacserve.progress import ProgressSetting, Reporter
 from jacserve.ranges import Range
-from jacserve.receive import Connection, receive_header, receive_rows
+from jacserve.receive import Cancellation, Connection, receive_header, receive_rows
 from jacserve.request import Prepared
 from jacserve.rows import MemorySink
 
@@ -49,7 +49,12 @@ class RowSource:
         self._lock = threading.RLock()
 
     def whole_rows(
-        self, begin: int, end: int, first: int, report: Callable[[int, int], None]
+        self,
+        begin: int,
+        end: int,
+        first: int,
+        report: Callable[[int, int], None],
+        cancel: Cancellation | None = None,
     ) -> list[NDArray[Any] | None]:
         """One array per block, shape (end - begin,) + parameter shape; None: unconnected. `first`: of the rows that
         were asked for."""
@@ -58,7 +63,7 @@ class RowSource:
             return [None if array is None else array[begin - first : end - first].copy() for array in self.whole]
         rows = [(begin, end)] if begin < end else []
         sink = MemorySink(self.layout, rows, report)
-        receive_rows(self.server, self.prepared, self.layout, rows, sink)
+        receive_rows(self.server, self.prepared, self.layout, rows, sink, cancel=cancel)
         return sink.arrays
 
     def take(self, block: Block, rows: NDArray[np.int64], key: tuple[Any, ...], limits: Range) -> NDArray[Any]:
