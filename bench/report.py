@@ -108,6 +108,14 @@ def net_lines(folder):
              f"{ours[name]['seconds']:.2f} / {ours['growth']['seconds']:.2f}")
 
 
+def python_lines():
+    figures = run([sys.executable, os.path.join(HERE, "python_client.py"), BIN, SEED])[-1]
+    python, cpp = figures["python_bytes_per_second"], figures["cpp_bytes_per_second"]
+    line("rows to .npy files: Python client / C++ client", python / cpp, ">= 0.7",
+         f"{python * 1e-9:.2f} / {cpp * 1e-9:.2f} GB/s", 2)
+    line("8 x 10 Jacobian of an MLP from Python, already uploaded", figures["tiny_milliseconds"], "<= 5 ms", "ms", 1)
+
+
 def machine():
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         model = next((text.split(":")[1].strip() for text in file if text.startswith("model name")), platform.machine())
@@ -121,6 +129,10 @@ def main():
             net_lines(folder)
     else:
         print("the networks against JAX and torch: the Python package onnx is not installed")
+    if has("jacserve"):
+        python_lines()
+    else:
+        print("the Python client: the Python package jacserve is not installed")
     if RESULTS:
         described = machine()
         name = re.sub("[^a-z0-9]+", "_", f"{described['processor']} {described['cores']} cores".lower()).strip("_")

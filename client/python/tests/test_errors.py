@@ -19,6 +19,7 @@ import events
 import jacserve
 from golden import Case
 from jacserve import errors, header
+from jacserve.retry import Retry
 from scripted_server import ScriptedServer
 
 
@@ -221,6 +222,31 @@ def test_a_stream_that_fails_is_continued_with_the_missing_rows(
         jac = jacobian_of_w(connected, graph_with("Tanh", "t"))
         assert np.array_equal(jac.rows()["w"], events.WHOLE)
         assert asked == [[0, 4], [1, 3]]
+
+
+@pytest.mark.parametrize(
+    ("code", "calls"),
+    [("DATA_LOSS", 1), ("INVALID_ARGUMENT", 1), ("RESOURCE_EXHAUSTED", 1), ("NOT_FOUND", 2), ("UNAVAILABLE", 10)],
+)
+@pytest.mark.parametrize("client", ["blocking", "async"])
+def test_only_what_may_pass_is_tried_again(monkeypatch: pytest.MonkeyPatch, client: str, code: str, calls: int) -> None:
+    monkeypatch.setattr(Retry.__init__, "__defaults__", (10, 0.001, 0.01, 0))
+    asked = []
+
+    def answers(request: Any, context: grpc.ServicerContext) -> Any:
+        asked.append(request)
+        yield events.header()
+        context.abort(grpc.StatusCode[code], "the server's words")
+
+    with ScriptedServer(answers) as scripted, jacserve.connect(scripted.address) as connected:
+        arguments = {"weights": {"w": np.ones((3, 2), np.float32)}, "server": connected}
+        with pytest.raises(jacserve.JacserveError, match="the server's words") as caught:
+            if client == "blocking":
+                jacserve.jacobian(graph_with("Tanh", "t"), np.ones((2, 3), np.float32), **arguments)
+            else:
+                asyncio.run(jacserve.aio.jacobian(graph_with("Tanh", "t"), np.ones((2, 3), np.float32), **arguments))
+    assert caught.value.code == code
+    assert len(asked) == calls
 
 
 def test_a_server_that_lost_its_uploads_is_given_them_again(server: jacserve.Server, mlp: Case) -> None:

@@ -215,7 +215,7 @@ def test_it_says_what_it_is(server: jacserve.Server) -> None:
         assert ("unconnected" in line) == (not block.connected)
     assert len(jac) == 12
     assert jac.nbytes == sum(block.nbytes for block in jac.blocks.values()) == 12 * 2308 * 4
-    assert list(jac) == list(jac.blocks)
+    assert [rows for rows, _ in jac] == [rows for rows, _ in jac.batches()]
     assert "nn.Conv.bias" in jac
     with pytest.raises(KeyError, match=r"nn\.Conv\.bias"):
         jac["Conv.bias"]

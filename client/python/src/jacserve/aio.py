@@ -89,8 +89,8 @@ async def _receive(server: Server, prepared: Prepared, checker: StreamChecker) -
     retry = Retry()
     while not checker.complete:
         progress = checker.progress
+        await asyncio.to_thread(server.upload, prepared.blobs)
         try:
-            await asyncio.to_thread(server.upload, prepared.blobs)
             await _read_stream(server, prepared, checker)
         except JacserveError as error:
             if isinstance(error, NotFoundError) and retry.failures:

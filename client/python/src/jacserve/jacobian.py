@@ -126,10 +126,12 @@ class Jacobian:
         """How many rows."""
         return self._rows[1] - self._rows[0]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.blocks)
+    def __iter__(self) -> Iterator[tuple[range, Rows]]:
+        """As batches()."""
+        return self.batches()
 
     def __contains__(self, name: object) -> bool:
+        """Whether there is a block of that name."""
         return name in self.blocks
 
     def __getitem__(self, name: str) -> BlockArray | None:

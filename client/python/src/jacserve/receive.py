@@ -66,8 +66,10 @@ def may_continue(error: JacserveError, checker: StreamChecker) -> bool:
     """Whether asking for the missing rows again may help."""
     if checker.sink_failed:
         return False
+    if isinstance(error, DataLossError):
+        return not isinstance(error.__cause__, grpc.RpcError)  # the server's own: rows that no worker can compute
     # Cancelled without our asking: a server that is being ended cuts its calls off.
-    return isinstance(error, (UnavailableError, CancelledError, DataLossError, NotFoundError))
+    return isinstance(error, (UnavailableError, CancelledError, NotFoundError))
 
 
 def _read_stream(server: Connection, prepared: Prepared, checker: StreamChecker, cancel: Cancellation) -> None:
@@ -94,8 +96,8 @@ def receive(server: Connection, prepared: Prepared, checker: StreamChecker, canc
     retry = Retry()
     while True:
         progress = checker.progress
+        server.upload(dict(prepared.blobs))
         try:
-            server.upload(dict(prepared.blobs))
             _read_stream(server, prepared, checker, cancel)
             if checker.complete:
                 return
