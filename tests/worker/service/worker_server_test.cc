@@ -7,7 +7,6 @@
 #include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
 
-#include <future>
 #include <thread>
 
 #include "common/chunk_codec.h"
@@ -276,11 +275,15 @@ std::string CallRaw(const std::string& address, const std::string& method, const
   grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   grpc::Slice slice(request);
-  const grpc::ByteBuffer sent(&slice, 1);
+  grpc::CompletionQueue queue;
   grpc::ByteBuffer received;
-  std::promise<grpc::Status> done;
-  stub.UnaryCall(&context, method, {}, &sent, &received, [&](grpc::Status status) { done.set_value(status); });
-  const grpc::Status status = done.get_future().get();
+  grpc::Status status;
+  const auto call = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&slice, 1), &queue);
+  call->StartCall();
+  call->Finish(&received, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  EXPECT_TRUE(queue.Next(&tag, &ok));
   if (!status.ok()) return "error: " + status.error_message();
   grpc::Slice answer;
   EXPECT_TRUE(received.DumpToSingleSlice(&answer).ok());
