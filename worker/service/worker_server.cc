@@ -107,7 +107,7 @@ absl::Status WorkerServer::Listen(const WorkerOptions& options) {
 }
 
 void WorkerServer::Drain(milliseconds patience, const std::function<bool()>& hurry) {
-  constexpr milliseconds kPoll{20};
+  constexpr milliseconds kPoll{20}, kLastBytes{1000};
   link_->Drain();
   service_.Drain();
   if (grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService(); health != nullptr) {
@@ -117,7 +117,9 @@ void WorkerServer::Drain(milliseconds patience, const std::function<bool()>& hur
   while (service_.running() > 0 && std::chrono::steady_clock::now() < deadline && !hurry()) {
     std::this_thread::sleep_for(kPoll);
   }
-  server_->Shutdown(std::chrono::system_clock::now());  // cancels what still runs, and waits for it
+  // A call whose work is over may still be sending its last rows and its status. What runs then is cancelled.
+  const milliseconds grace = service_.running() > 0 ? milliseconds(0) : kLastBytes;
+  server_->Shutdown(std::chrono::system_clock::now() + grace);
   link_->Leave();
 }
 
