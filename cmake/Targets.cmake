@@ -40,6 +40,6 @@ function(jacserve_test name)
     add_dependencies(unit_tests ${name})
   endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${JACSERVE_TEST_TIMEOUT}
     ENVIRONMENT "JACSERVE_BIN=${CMAKE_BINARY_DIR}/bin;JACSERVE_GOLDEN=${CMAKE_SOURCE_DIR}/tests/golden")
 endfunction()
