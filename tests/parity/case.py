@@ -75,46 +75,28 @@ def smooth_inputs(case, batches):
             if case.wrt_inputs and array.dtype == np.float32]
 
 
-def write(folder, case, model, weights, batches, value, parameter_blocks, input_blocks):
-    """`model`: an onnx.ModelProto whose inputs are the weights and the inputs, by their names.
+def write(folder, case, functional, batches, value, parameter_blocks, input_blocks):
+    """`functional`: the model as jacserve.frameworks made it.
 
-    `parameter_blocks`: by name, of the weights to differentiate; None where the target does not reach one.
+    `parameter_blocks`: in the order of its parameters; None where the target does not reach one.
     `input_blocks`: in the order of smooth_inputs().
     """
+    batches = [dict(zip(functional.inputs, batch.values(), strict=True)) for batch in batches]
     expected = {"value": value, **dict(zip(smooth_inputs(case, batches), input_blocks, strict=True))}
-    for name, block in parameter_blocks.items():
+    parameters = dict(zip(functional.parameter_names, parameter_blocks, strict=True))
+    for name, block in parameters.items():
         if block is not None:
-            expected[name] = block.reshape(value.shape + weights[name].shape)
+            expected[name] = block.reshape(value.shape + functional.weights[name].shape)
     os.makedirs(folder, exist_ok=True)
     with open(f"{folder}/graph.onnx", "wb") as file:
-        file.write(model.SerializeToString())
-    np.savez(f"{folder}/{FILES['weights']}", **weights)
+        file.write(functional.graph)
+    np.savez(f"{folder}/{FILES['weights']}", **functional.weights, **functional.shared_inputs)
     np.savez(f"{folder}/{FILES['inputs']}", **{prefix + name: array for prefix, batch in zip(("", SECOND), batches)
                                                for name, array in batch.items()})
     np.savez(f"{folder}/{FILES['expected']}", **expected)
     with open(f"{folder}/case.json", "w") as file:  # the last one: a folder that has it is complete
-        json.dump({"name": case.name, "functional": True, "target": case.target(), "wrt": list(parameter_blocks),
-                   "unconnected": [name for name, block in parameter_blocks.items() if block is None],
+        json.dump({"name": case.name, "functional": True, "target": case.target(), "wrt": list(parameters),
+                   "unconnected": [name for name, block in parameters.items() if block is None],
                    "wrt_inputs": smooth_inputs(case, batches[:1]), "rounded_constants": case.rounded_constants,
                    "refused": case.refused},
                   file, indent=1)
-
-
-def rename_inputs(model, names):
-    """Gives the model's inputs these names, in order. A value of the graph that has one already gets another."""
-    graph = model.graph
-    old = [value.name for value in graph.input]
-    new = dict(zip(old, names, strict=True))
-    taken = {name for node in graph.node for name in node.output} & set(names)
-    new.update({name: f"{name}:inner" for name in taken})
-
-    def rename(part):
-        for value in [*part.input, *part.output, *part.value_info]:
-            value.name = new.get(value.name, value.name)
-        for node in part.node:
-            node.input[:] = [new.get(name, name) for name in node.input]
-            node.output[:] = [new.get(name, name) for name in node.output]
-            for attribute in node.attribute:
-                if attribute.HasField("g"):
-                    rename(attribute.g)
-    rename(graph)

@@ -7,6 +7,19 @@ import shutil
 import sys
 import traceback
 
+from case import write
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../client/python/src"))
+from jacserve.frameworks import to_functional  # noqa: E402
+
+
+def export(framework, case, folder):
+    """As jacserve's own adapter exports the live model, with the Jacobian that the framework computes in float64."""
+    batches = case.batches()
+    model = framework.live(case, batches)
+    functional = to_functional(model, framework.arguments(batches[0]))
+    write(folder, case, functional, batches, *framework.jacobian(case, model, batches))
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
@@ -19,14 +32,14 @@ def main():
 
     answers = os.fdopen(os.dup(1), "w", buffering=1)  # exporters print; what they print goes to the log
     os.dup2(2, 1)
-    exporter = importlib.import_module(f"export_{args.framework}")
-    cases = [case for case in exporter.CASES if not args.name or case.name in args.name]
+    framework = importlib.import_module(f"export_{args.framework}")
+    cases = [case for case in framework.CASES if not args.name or case.name in args.name]
     for case in cases[::10] if args.sample else cases:
         folder, error = f"{args.out}/{case.name}", ""
         if not (args.reuse and os.path.exists(f"{folder}/case.json")):
             shutil.rmtree(folder, ignore_errors=True)
             try:
-                exporter.export(case, folder)
+                export(framework, case, folder)
             except Exception as problem:  # whatever a framework raises is this case's failure
                 traceback.print_exc()
                 error = f"{type(problem).__name__}: {' '.join(str(problem).split())[:300]}"

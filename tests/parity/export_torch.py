@@ -1,24 +1,13 @@
-"""A torch module -> graph with its parameters as inputs, and its Jacobian by torch.func.jacrev in float64."""
+"""A torch module, and its Jacobian by torch.func.jacrev in float64."""
 import torch
 
-from case import rename_inputs, write
 from models_torch import CASES
 
-__all__ = ["CASES", "export"]
+__all__ = ["CASES", "arguments", "jacobian", "live"]
 
 
-class Functional(torch.nn.Module):
-    """The module as a function of its parameters too: nothing is left that an exporter could fold or rename."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.module = module
-
-    def forward(self, parameters, inputs):
-        return torch.func.functional_call(self.module, parameters, inputs)
-
-
-def build(case):
+def live(case, batches):
+    """The module, with numbers of its own in every parameter and buffer."""
     torch.manual_seed(case.seed())
     module = case.build().eval()
     with torch.no_grad():
@@ -32,16 +21,8 @@ def build(case):
     return module
 
 
-def onnx_of(module, weights, inputs):
-    """Through torch.export with the batch left open."""
-    arguments = ({name: torch.from_numpy(value) for name, value in weights.items()},
-                 tuple(torch.from_numpy(value) for value in inputs.values()))
-    batch = torch.export.Dim("batch")
-    shapes = ({name: {} for name in weights}, tuple({0: batch} for _ in inputs))
-    program = torch.export.export(Functional(module), arguments, dynamic_shapes=shapes, strict=False)
-    model = torch.onnx.export(program, dynamo=True, external_data=False, verbose=False).model_proto
-    rename_inputs(model, [*weights, *inputs])
-    return model
+def arguments(batch):
+    return tuple(torch.from_numpy(array) for array in batch.values())
 
 
 def similarity(case, u, v):
@@ -73,13 +54,4 @@ def jacobian(case, module, batches):
     chosen = [data[index] for index in smooth]
     blocks = torch.func.jacrev(target, argnums=(0, 1), chunk_size=1)(parameters, chosen)
     value = target(parameters, chosen)
-    parameter_blocks = {name: block.numpy() for name, block in blocks[0].items()}
-    return value.numpy(), parameter_blocks, [block.numpy() for block in blocks[1]]
-
-
-def export(case, folder):
-    torch.backends.mha.set_fastpath_enabled(False)  # fused encoder layers have no ONNX form
-    module, batches = build(case), case.batches()
-    weights = {name: value.detach().numpy().copy() for name, value in module.named_parameters()}
-    model = onnx_of(module, weights, batches[0])
-    write(folder, case, model, weights, batches, *jacobian(case, module, batches))
+    return value.numpy(), [block.numpy() for block in blocks[0].values()], [block.numpy() for block in blocks[1]]
