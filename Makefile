@@ -1,6 +1,6 @@
 # The few commands that people type. Each one brings what it needs: a fresh Debian 12 machine needs nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help deps build test demo bench parity python-test operators-doc format check-format
+.PHONY: help deps build test demo bench parity python-test frameworks-test notebooks operators-doc format check-format
 
 JOBS := $(shell nproc)
 PRESET := release
@@ -56,6 +56,16 @@ $(PYTHON_VENV)/installed: client/python/pyproject.toml | deps
 	python3 -m venv $(PYTHON_VENV)
 	$(PYTHON_VENV)/bin/pip install -q --upgrade --editable client/python[zarr,plot] $(PYTHON_TOOLS)
 	touch $@
+
+frameworks-test: $(PARITY)/installed build  ## live models of Keras, torch and JAX through the Python package; '-m quick' for a part
+	for framework in keras torch jax; do \
+	  JACSERVE_BIN=$(CURDIR)/$(BIN) JACSERVE_FRAMEWORK=$$framework PYTHONPATH=$(CURDIR)/client/python/src \
+	    $(PARITY)/bin/python -m pytest client/python/tests/frameworks $(PYTHON_TEST_ARGS) || exit 1; \
+	done
+
+notebooks: $(PARITY)/installed build  ## run docs/notebooks, the seed with JACSERVE_IMAGES=6
+	JACSERVE_BIN=$(CURDIR)/$(BIN) JACSERVE_IMAGES=$${JACSERVE_IMAGES:-6} PYTHONPATH=$(CURDIR)/client/python/src \
+	  $(PARITY)/bin/python -m pytest --nbmake docs/notebooks
 
 operators-doc: $(PARITY)/installed build  ## docs/operators.md, with the newest of ONNX's own operator tests
 	$(PARITY)/bin/python tests/worker/onnx_nodes/write_cases.py build/onnx-node-tests
