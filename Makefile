@@ -46,7 +46,7 @@ parity: $(PARITY)/installed build  ## real models of torch, Keras and JAX agains
 
 $(PARITY)/installed: tests/parity/requirements.txt | deps
 	python3 -m venv $(PARITY)
-	$(PARITY)/bin/pip install -q -r $<
+	$(PARITY)/bin/python -m pip install -q -r $<
 	touch $@
 
 python-test: $(PYTHON_VENV)/installed build  ## the Python package: its tests, types and wheel (downloads 0.2 GB once)
@@ -54,7 +54,7 @@ python-test: $(PYTHON_VENV)/installed build  ## the Python package: its tests, t
 
 $(PYTHON_VENV)/installed: client/python/pyproject.toml | deps
 	python3 -m venv $(PYTHON_VENV)
-	$(PYTHON_VENV)/bin/pip install -q --upgrade --editable client/python[zarr,plot] $(PYTHON_TOOLS)
+	$(PYTHON_VENV)/bin/python -m pip install -q --upgrade --editable client/python[zarr,plot] $(PYTHON_TOOLS)
 	touch $@
 
 frameworks-test: $(PARITY)/installed build  ## live models of Keras, torch and JAX through the Python package; '-m quick' for a part
