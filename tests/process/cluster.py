@@ -45,9 +45,12 @@ def children(pid):
 
 
 class Coordinator:
-    """jacserve-coordinator with local workers on free ports; its state folder may be handed to the next one."""
+    """jacserve-coordinator with local workers on free ports; its state folder may be handed to the next one.
 
-    def __init__(self, workers=2, state_dir=None, budget="512MiB", extra=()):
+    `ready`: workers to wait for, where `workers` does not say it.
+    """
+
+    def __init__(self, workers=2, state_dir=None, budget="512MiB", extra=(), ready=None, environment=None):
         self._folder = tempfile.TemporaryDirectory()
         self.state_dir = state_dir or os.path.join(self._folder.name, "state")
         port_file = os.path.join(self._folder.name, "port")
@@ -56,11 +59,11 @@ class Coordinator:
         self.process = subprocess.Popen(
             [f"{BIN}/jacserve-coordinator", "--listen", "127.0.0.1:0", "--port-file", port_file, "--state-dir",
              self.state_dir, "--local-workers", str(workers), "--worker-memory-budget", budget, "--metrics-listen",
-             self.metrics, *extra], stdout=self.log, stderr=subprocess.STDOUT)
+             self.metrics, *extra], stdout=self.log, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
         wait_until(lambda: os.path.exists(port_file) or self.process.poll() is not None, "coordinator's port")
         with open(port_file) as file:
             self.address = "127.0.0.1:" + file.read().strip()
-        wait_until(lambda: sum(w["state"] == "ready" for w in self.workers()) == workers, "workers")
+        wait_until(lambda: sum(w["state"] == "ready" for w in self.workers()) == (ready or workers), "workers")
 
     def __enter__(self):
         return self

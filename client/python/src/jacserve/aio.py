@@ -50,7 +50,9 @@ async def connect(address: str, *, token: str | None = None, tls: bool | TLS | N
     return await asyncio.to_thread(_connect, address, token=token, tls=tls)
 
 
-async def local(workers: int | str = "auto", device: str = "auto", memory_budget: int | str = "2GiB") -> LocalServer:
+async def local(
+    workers: int | str = "auto", device: str = "auto", memory_budget: int | str | None = None
+) -> LocalServer:
     """As jacserve.local."""
     return await asyncio.to_thread(_local, workers, device, memory_budget)
 
