@@ -1,6 +1,6 @@
 # The few commands that people type. Each one brings what it needs: a fresh Debian 12 machine needs nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help deps build test demo bench parity python-test frameworks-test notebooks operators-doc format check-format
+.PHONY: help deps build test demo bench parity python-test frameworks-test notebooks python-bench operators-doc format check-format
 
 JOBS := $(shell nproc)
 PRESET := release
@@ -66,6 +66,9 @@ frameworks-test: $(PARITY)/installed build  ## live models of Keras, torch and J
 notebooks: $(PARITY)/installed build  ## run docs/notebooks, the seed with JACSERVE_IMAGES=6
 	JACSERVE_BIN=$(CURDIR)/$(BIN) JACSERVE_IMAGES=$${JACSERVE_IMAGES:-6} PYTHONPATH=$(CURDIR)/client/python/src \
 	  $(PARITY)/bin/python -m pytest --nbmake docs/notebooks
+
+python-bench: $(PARITY)/installed build  ## the seed from Python beside TensorFlow, torch and JAX: docs/python_bench.png
+	$(PARITY)/bin/python bench/python_bench.py $(BIN) tests/golden docs/python_bench.png
 
 operators-doc: $(PARITY)/installed build  ## docs/operators.md, with the newest of ONNX's own operator tests
 	$(PARITY)/bin/python tests/worker/onnx_nodes/write_cases.py build/onnx-node-tests

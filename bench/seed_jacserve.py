@@ -54,7 +54,7 @@ def main(folder):
         jac = jacserve.jacobian(encoder, x, target=target, method="representation", server=server)
         jac.rows(0, 1)
         first = time.perf_counter() - begin
-        received = sum(arrays.nbytes for _, arrays in jac.batches("256MiB"))
+        received = sum(arrays.nbytes for _, arrays in jac.batches("512MiB"))
         seconds = time.perf_counter() - begin
         total = sum(peak(pid) for pid in [os.getpid(), *descendants(os.getpid())])
     print(json.dumps({"seconds": seconds, "first_row_seconds": first, "version": jacserve.__version__,

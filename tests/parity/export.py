@@ -10,11 +10,12 @@ import traceback
 from case import write
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../client/python/src"))
-from jacserve.frameworks import to_functional  # noqa: E402
+from jacserve.frameworks import cache_clear, to_functional  # noqa: E402
 
 
 def export(framework, case, folder):
     """As jacserve's own adapter exports the live model, with the Jacobian that the framework computes in float64."""
+    cache_clear()  # a case must not depend on those before it
     batches = case.batches()
     model = framework.live(case, batches)
     functional = to_functional(model, framework.arguments(batches[0]))

@@ -78,7 +78,7 @@ def seed_jacobian(encoder: Any, images: int, server: Any = None, **options: Any)
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m jacserve demo", description=__doc__)
     parser.add_argument("--images", type=int, default=IMAGES, help="of each batch (default: %(default)s)")
-    parser.add_argument("--memory-limit", default="256MiB", help="for rows in this process (default: %(default)s)")
+    parser.add_argument("--memory-limit", default="512MiB", help="for rows in this process (default: %(default)s)")
     parser.add_argument("--server", metavar="HOST:PORT", help="default: JACSERVE_SERVER, else a local one")
     parser.add_argument("--out", default="demo.png", help="the picture (default: %(default)s)")
     parsed = parser.parse_args(arguments)
