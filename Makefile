@@ -11,7 +11,7 @@ PARITY := build/parity-venv
 PYTHON_VENV := build/python-venv
 PYTHON_TOOLS := build pytest mypy ruff types-protobuf types-tqdm tqdm safetensors
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-SOURCES = $(shell find common worker server client tests bench -name '*.h' -o -name '*.cc')
+SOURCES = $(shell find common worker server client tests bench -name '*.h' -o -name '*.cc' -o -name '*.cu')
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14

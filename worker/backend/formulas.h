@@ -6,6 +6,13 @@
 
 #include <cmath>
 
+// What a device's compiler must compile for the device too.
+#ifdef __CUDACC__
+#define JACSERVE_EVERYWHERE __host__ __device__
+#else
+#define JACSERVE_EVERYWHERE
+#endif
+
 namespace jacserve::worker {
 
 struct UnaryParams {
@@ -19,12 +26,12 @@ enum class Reads { kNothing, kX, kY, kSaved, kFlat };
 
 // The sigmoid s for which the tanh form of Gelu is x s: s = sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)).
 template <class T>
-T GeluGate(T x) {
+JACSERVE_EVERYWHERE T GeluGate(T x) {
   return T(1) / (T(1) + std::exp(T(-1.5957691216057308) * (x + T(0.044715) * x * x * x)));
 }
 // d/dx of x s = s + x s (1 - s) u', u' = 2 sqrt(2 / pi) (1 + 3 * 0.044715 x^2).
 template <class T>
-T GeluGateSlope(T x) {
+JACSERVE_EVERYWHERE T GeluGateSlope(T x) {
   const T s = GeluGate(x);
   return s + x * s * (T(1) - s) * T(1.5957691216057308) * (T(1) + T(0.134145) * x * x);
 }
@@ -85,13 +92,16 @@ enum class UnaryFunction {
 };
 
 // One struct per function: UnaryRelu<T>::F(x, alpha, beta), UnaryRelu<T>::D(x, y, alpha, beta).
-#define X(Name, reads, f, df)                                                                                   \
-  template <class T>                                                                                            \
-  struct Unary##Name {                                                                                          \
-    static T F([[maybe_unused]] T x, [[maybe_unused]] T alpha, [[maybe_unused]] T beta) { return f; }           \
-    static T D([[maybe_unused]] T x, [[maybe_unused]] T y, [[maybe_unused]] T alpha, [[maybe_unused]] T beta) { \
-      return df;                                                                                                \
-    }                                                                                                           \
+#define X(Name, reads, f, df)                                                                                 \
+  template <class T>                                                                                          \
+  struct Unary##Name {                                                                                        \
+    JACSERVE_EVERYWHERE static T F([[maybe_unused]] T x, [[maybe_unused]] T alpha, [[maybe_unused]] T beta) { \
+      return f;                                                                                               \
+    }                                                                                                         \
+    JACSERVE_EVERYWHERE static T D([[maybe_unused]] T x, [[maybe_unused]] T y, [[maybe_unused]] T alpha,      \
+                                   [[maybe_unused]] T beta) {                                                 \
+      return df;                                                                                              \
+    }                                                                                                         \
   };
 JACSERVE_UNARY(X)
 #undef X
@@ -141,7 +151,7 @@ constexpr int kReadsNone = 0, kReadsA = 1, kReadsB = 2, kReadsY = 4, kFlatIn = 8
   X(IfFalse, a != T(0) ? T(0) : b, kFlatIn, T(0), kReadsA, a != T(0) ? T(0) : T(1))
 
 template <class T>
-T FloorMod(T a, T b) {
+JACSERVE_EVERYWHERE T FloorMod(T a, T b) {
   const T rest = std::fmod(a, b);
   return rest != T(0) && (rest < T(0)) != (b < T(0)) ? rest + b : rest;
 }
@@ -153,14 +163,14 @@ enum class BinaryFunction {
 };
 
 // One struct per function: BinaryMul<T>::F(a, b), BinaryMul<T>::D<side>(a, b, y), side 0 for a and 1 for b.
-#define X(Name, f, da_bits, da, db_bits, db)                                       \
-  template <class T>                                                               \
-  struct Binary##Name {                                                            \
-    static T F(T a, T b) { return f; }                                             \
-    template <int side>                                                            \
-    static T D([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T y) { \
-      return side == 0 ? T(da) : T(db);                                            \
-    }                                                                              \
+#define X(Name, f, da_bits, da, db_bits, db)                                                           \
+  template <class T>                                                                                   \
+  struct Binary##Name {                                                                                \
+    JACSERVE_EVERYWHERE static T F(T a, T b) { return f; }                                             \
+    template <int side>                                                                                \
+    JACSERVE_EVERYWHERE static T D([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T y) { \
+      return side == 0 ? T(da) : T(db);                                                                \
+    }                                                                                                  \
   };
 JACSERVE_BINARY(X)
 #undef X

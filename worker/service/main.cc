@@ -16,6 +16,7 @@
 #include "common/metrics.h"
 #include "common/process.h"
 #include "common/status.h"
+#include "worker/engine/devices.h"
 #include "worker/service/cpu_list.h"
 #include "worker/service/flags.h"
 #include "worker/service/worker_server.h"
@@ -66,18 +67,30 @@ class EndReason {
   absl::Status reason_;
 };
 
-absl::Status Run(const Flags& flags) {
+// What to compute on, and with how much of its memory.
+absl::Status UseDevice(Flags& flags) {
+  RunnerOptions& runner = flags.worker.runner;
+  ASSIGN_OR_RETURN(const ComputeDevice device, FindComputeDevice(runner.backend));
+  runner.device = device.name;
+  if (runner.gpu_budget_bytes == 0) runner.gpu_budget_bytes = device.gpu_free_bytes / 100 * flags.gpu_percent;
+  runner.on_idle = [backend = runner.backend] { ReleaseComputeDevice(backend); };
+  return absl::OkStatus();
+}
+
+absl::Status Run(Flags flags) {
   RETURN_IF_ERROR(InitLogging("jacserve-worker", flags.log_level));
+  RETURN_IF_ERROR(UseDevice(flags));
   std::unique_ptr<MetricsServer> metrics;
   if (!flags.metrics_listen.empty()) {
     ASSIGN_OR_RETURN(metrics, MetricsServer::Start(flags.metrics_listen));
     spdlog::info("serving metrics on port {}", metrics->port());
   }
   EndReason reason;
+  flags.worker.runner.on_device_lost = [&reason](const absl::Status& why) { reason.Set(why); };
   ASSIGN_OR_RETURN(std::unique_ptr<WorkerServer> server,
                    WorkerServer::Start(flags.worker, [&reason](const absl::Status& why) { reason.Set(why); }));
-  spdlog::info("version {} serving at {} with {} threads", JACSERVE_VERSION, server->address(),
-               flags.worker.runner.threads);
+  spdlog::info("version {} serving at {} with {} threads on {}", JACSERVE_VERSION, server->address(),
+               flags.worker.runner.threads, flags.worker.runner.device);
   WaitForEndRequest();
   spdlog::info("draining");
   server->Drain(std::chrono::milliseconds(static_cast<int64_t>(flags.drain_seconds * 1e3)), TakeEndRequest);
