@@ -84,4 +84,17 @@ std::string DurationText(double seconds) {
   return absl::StrFormat("%d h %02d min", whole / 3600, whole / 60 % 60);
 }
 
+absl::StatusOr<int> ParsePercent(const std::string& text) {
+  int percent = 0;
+  if (!text.empty() && text.back() == '%' && absl::SimpleAtoi(text.substr(0, text.size() - 1), &percent) &&
+      percent >= 1 && percent <= 100) {
+    return percent;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no percentage from 1% to 100%"));
+}
+
+absl::Status CheckSizeOrPercent(const std::string& text) {
+  return !text.empty() && text.back() == '%' ? ParsePercent(text).status() : ParseSize(text).status();
+}
+
 }  // namespace jacserve

@@ -16,4 +16,10 @@ absl::StatusOr<int64_t> ParseSize(std::string_view text);
 std::string SizeText(int64_t bytes);       // "512.0 MiB"
 std::string DurationText(double seconds);  // "0.42 s", "12 s", "3 min 05 s"
 
+// 1 to 100 from "80%". InvalidArgument: no such percentage.
+absl::StatusOr<int> ParsePercent(const std::string& text);
+
+// Of a budget: a size, or a percentage of what is free. InvalidArgument: neither.
+absl::Status CheckSizeOrPercent(const std::string& text);
+
 }  // namespace jacserve

@@ -32,6 +32,18 @@ TEST(ParseSizeTest, ReadsUnits) {
   }
 }
 
+TEST(ParsePercentTest, ReadsOneToAHundred) {
+  EXPECT_EQ(*ParsePercent("80%"), 80);
+  EXPECT_EQ(*ParsePercent("100%"), 100);
+  for (const char* text : {"", "%", "0%", "101%", "-1%", "80", "8.5%", "a%"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParsePercent(text).status())) << text;
+  }
+  EXPECT_TRUE(CheckSizeOrPercent("80%").ok());
+  EXPECT_TRUE(CheckSizeOrPercent("512MiB").ok());
+  EXPECT_FALSE(CheckSizeOrPercent("180%").ok());
+  EXPECT_FALSE(CheckSizeOrPercent("many").ok());
+}
+
 TEST(ParseSizeTest, RefusesEverythingElse) {
   for (const char* text : {"",
                            " ",

@@ -13,11 +13,13 @@
 #include "worker/backend/formulas.h"
 #include "worker/backend/geometry.h"
 #include "worker/backend/half.h"
+#include "worker/backend/memory.h"
 #include "worker/backend/scratch.h"
 
 namespace jacserve::worker {
 
 // An operand over lanes: lane l starts `stride` elements times index[l] (or l) into data; stride 0: the same for all.
+// data is the backend's memory, index is the host's and comes from Memory::AllocateIndex.
 struct ConstLanes {
   const void* data = nullptr;
   int64_t stride = 0;
@@ -84,26 +86,38 @@ struct TopKShape {
   bool last_of_equal = false;
 };
 
+// How much a backend wants to do at a time. Rows' bits follow from these sizes, so no budget changes them.
+struct TileLimits {
+  int64_t bytes = int64_t{16} << 20;  // cotangents or tangents of a tile: what is in flight stays in the outer caches
+  int64_t lanes = 256;
+  int64_t piece_bytes = 0;  // finished rows made together on a device, before they go to the host
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
   virtual DType dtype() const = 0;
-  // Called once on every thread that will call the rest: keeps libraries from starting threads of their own.
-  virtual void PrepareThread() const {}
+  virtual const Memory& memory() const = 0;
+  virtual TileLimits tile_limits() const { return {}; }
+  // Memory of the device that each thread's libraries take beside what is allocated from memory().
+  virtual int64_t library_bytes() const { return 0; }
+  // Called on every thread before the rest is; what it gives is kept on that thread for as long as it calls. Keeps
+  // libraries from starting threads of their own. ResourceExhausted: the device has no room for another thread.
+  virtual absl::StatusOr<std::shared_ptr<void>> EnterThread() const { return nullptr; }
   int64_t element_bytes() const { return SizeOf(dtype()); }
 
   // y = f(x), n elements a lane.
   virtual void Unary(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x, Lanes y) const = 0;
-  // ct_x = ct_y * f'(x).
+  // ct_x = ct_y * f'(x), 0 where either factor is (Term in formulas.h).
   virtual void UnaryPullback(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x, ConstLanes y,
                              ConstLanes ct_y, Lanes ct_x) const = 0;
 
   // out = a (f) b over `shape`, each operand by its own strides (0 along a broadcast axis); out is C order.
   virtual void Binary(BinaryFunction f, int64_t lanes, const Shape& shape, ConstLanes a, const Shape& a_strides,
                       ConstLanes b, const Shape& b_strides, Lanes out) const = 0;
-  // out[p . out_strides] = (or +=) v[p . v_strides] * df/da (side 0) or df/db (side 1) at p, for every p in shape. With
-  // accumulate, an out stride of 0 sums along that axis.
+  // out[p . out_strides] = (or +=) v[p . v_strides] * df/da (side 0) or df/db (side 1) at p, for every p in shape; 0
+  // where either factor is. With accumulate, an out stride of 0 sums along that axis.
   virtual void BinaryTerm(BinaryFunction f, int side, int64_t lanes, const Shape& shape, const BinaryOperands& at,
                           ConstLanes v, const Shape& v_strides, Lanes out, const Shape& out_strides,
                           bool accumulate) const = 0;
@@ -189,8 +203,9 @@ class Backend {
   virtual void SoftmaxPullback(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes y,
                                ConstLanes ct_y, Lanes ct_x) const = 0;
 
-  // x = x rounded to the format; float32 only. Returns what became zero or infinite.
-  virtual HalfLoss RoundToHalf(HalfFormat format, int64_t lanes, int64_t n, Lanes x) const = 0;
+  // x = x rounded to the format; float32 only. What became zero or infinite is added to `loss`, which is in the
+  // backend's memory and which several threads may add to at once.
+  virtual void RoundToHalf(HalfFormat format, int64_t lanes, int64_t n, Lanes x, HalfLoss* loss) const = 0;
 
   // Elements of scratch that ConvDataPullback takes.
   virtual int64_t ConvScratchElements(const WindowGeometry& g) const = 0;

@@ -6,6 +6,13 @@
 
 #include <cmath>
 
+// What a device's compiler must compile for the device too.
+#ifdef __CUDACC__
+#define JACSERVE_EVERYWHERE __host__ __device__
+#else
+#define JACSERVE_EVERYWHERE
+#endif
+
 namespace jacserve::worker {
 
 struct UnaryParams {
@@ -19,14 +26,29 @@ enum class Reads { kNothing, kX, kY, kSaved, kFlat };
 
 // The sigmoid s for which the tanh form of Gelu is x s: s = sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)).
 template <class T>
-T GeluGate(T x) {
+JACSERVE_EVERYWHERE T GeluGate(T x) {
   return T(1) / (T(1) + std::exp(T(-1.5957691216057308) * (x + T(0.044715) * x * x * x)));
 }
 // d/dx of x s = s + x s (1 - s) u', u' = 2 sqrt(2 / pi) (1 + 3 * 0.044715 x^2).
 template <class T>
-T GeluGateSlope(T x) {
+JACSERVE_EVERYWHERE T GeluGateSlope(T x) {
   const T s = GeluGate(x);
   return s + x * s * (T(1) - s) * T(1.5957691216057308) * (T(1) + T(0.134145) * x * x);
+}
+
+// The smaller of two; NaN in x stays.
+template <class T>
+JACSERVE_EVERYWHERE T AtMost(T x, T most) {
+  return x > most ? most : x;
+}
+
+// A term of a derivative: v, a cotangent or a tangent, times a slope. It is 0 where either is 0, even when the other is
+// infinite or no number: what does not reach an output takes no part in its derivative, and neither does a branch that
+// is flat. So sqrt(relu(x)) and where(x > 0, log(x), 0) have zeros at x = 0. On every backend, for every formula here.
+template <class T>
+JACSERVE_EVERYWHERE T Term(T v, T slope) {
+  const T term = v * slope;
+  return (v == T(0)) | (slope == T(0)) ? T(0) : term;
 }
 
 // JACSERVE_UNARY(X): X(Name, Reads, f, df) with x, y, alpha and beta in scope, all of type T.
@@ -36,7 +58,7 @@ T GeluGateSlope(T x) {
   X(ThresholdedRelu, kX, x > alpha ? x : T(0), x > alpha ? T(1) : T(0))                                          \
   X(Elu, kSaved, x > T(0) ? x : alpha * std::expm1(x), x > T(0) ? T(1) : alpha * std::exp(x))                    \
   X(Selu, kSaved, beta*(x > T(0) ? x : alpha * std::expm1(x)), beta*(x > T(0) ? T(1) : alpha * std::exp(x)))     \
-  X(Clip, kX, x < alpha ? alpha : (x > beta ? beta : x), x >= alpha && x <= beta ? T(1) : T(0))                  \
+  X(Clip, kX, AtMost(x < alpha ? alpha : x, beta), x >= alpha && x <= beta ? T(1) : T(0))                        \
   X(Shrink, kX, x < -alpha ? x + beta : (x > alpha ? x - beta : T(0)), x < -alpha || x > alpha ? T(1) : T(0))    \
   X(HardSigmoid, kY, alpha* x + beta <= T(0) ? T(0) : (alpha * x + beta >= T(1) ? T(1) : alpha * x + beta),      \
     y > T(0) && y < T(1) ? alpha : T(0))                                                                         \
@@ -85,13 +107,16 @@ enum class UnaryFunction {
 };
 
 // One struct per function: UnaryRelu<T>::F(x, alpha, beta), UnaryRelu<T>::D(x, y, alpha, beta).
-#define X(Name, reads, f, df)                                                                                   \
-  template <class T>                                                                                            \
-  struct Unary##Name {                                                                                          \
-    static T F([[maybe_unused]] T x, [[maybe_unused]] T alpha, [[maybe_unused]] T beta) { return f; }           \
-    static T D([[maybe_unused]] T x, [[maybe_unused]] T y, [[maybe_unused]] T alpha, [[maybe_unused]] T beta) { \
-      return df;                                                                                                \
-    }                                                                                                           \
+#define X(Name, reads, f, df)                                                                                 \
+  template <class T>                                                                                          \
+  struct Unary##Name {                                                                                        \
+    JACSERVE_EVERYWHERE static T F([[maybe_unused]] T x, [[maybe_unused]] T alpha, [[maybe_unused]] T beta) { \
+      return f;                                                                                               \
+    }                                                                                                         \
+    JACSERVE_EVERYWHERE static T D([[maybe_unused]] T x, [[maybe_unused]] T y, [[maybe_unused]] T alpha,      \
+                                   [[maybe_unused]] T beta) {                                                 \
+      return df;                                                                                              \
+    }                                                                                                         \
   };
 JACSERVE_UNARY(X)
 #undef X
@@ -141,7 +166,7 @@ constexpr int kReadsNone = 0, kReadsA = 1, kReadsB = 2, kReadsY = 4, kFlatIn = 8
   X(IfFalse, a != T(0) ? T(0) : b, kFlatIn, T(0), kReadsA, a != T(0) ? T(0) : T(1))
 
 template <class T>
-T FloorMod(T a, T b) {
+JACSERVE_EVERYWHERE T FloorMod(T a, T b) {
   const T rest = std::fmod(a, b);
   return rest != T(0) && (rest < T(0)) != (b < T(0)) ? rest + b : rest;
 }
@@ -153,14 +178,14 @@ enum class BinaryFunction {
 };
 
 // One struct per function: BinaryMul<T>::F(a, b), BinaryMul<T>::D<side>(a, b, y), side 0 for a and 1 for b.
-#define X(Name, f, da_bits, da, db_bits, db)                                       \
-  template <class T>                                                               \
-  struct Binary##Name {                                                            \
-    static T F(T a, T b) { return f; }                                             \
-    template <int side>                                                            \
-    static T D([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T y) { \
-      return side == 0 ? T(da) : T(db);                                            \
-    }                                                                              \
+#define X(Name, f, da_bits, da, db_bits, db)                                                           \
+  template <class T>                                                                                   \
+  struct Binary##Name {                                                                                \
+    JACSERVE_EVERYWHERE static T F(T a, T b) { return f; }                                             \
+    template <int side>                                                                                \
+    JACSERVE_EVERYWHERE static T D([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T y) { \
+      return side == 0 ? T(da) : T(db);                                                                \
+    }                                                                                                  \
   };
 JACSERVE_BINARY(X)
 #undef X

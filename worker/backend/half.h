@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "worker/backend/formulas.h"
+
 namespace jacserve::worker {
 
 enum class HalfFormat { kFloat16, kBfloat16 };
@@ -18,7 +20,7 @@ struct HalfLoss {
 };
 
 // 5 bits of exponent, 10 of fraction: steps of 2^-24 below 2^-14, infinite from 65520 on.
-inline float RoundToFloat16(float x) {
+JACSERVE_EVERYWHERE inline float RoundToFloat16(float x) {
   const float size = std::fabs(x);
   if (!(size < 65520.0f)) return std::isnan(x) ? x : std::copysign(std::numeric_limits<float>::infinity(), x);
   if (size < 0x1p-14f) return std::copysign((size + 0.5f) - 0.5f, x);  // the last bit of numbers near 1/2 is 2^-24
@@ -27,7 +29,7 @@ inline float RoundToFloat16(float x) {
 }
 
 // The upper half of a float32.
-inline float RoundToBfloat16(float x) {
+JACSERVE_EVERYWHERE inline float RoundToBfloat16(float x) {
   if (std::isnan(x)) return x;
   const auto bits = std::bit_cast<uint32_t>(x);
   return std::bit_cast<float>((bits + 0x7fffu + ((bits >> 16) & 1u)) & ~0xffffu);

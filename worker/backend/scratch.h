@@ -2,22 +2,27 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <utility>
 
 #include "common/status.h"
+#include "worker/backend/memory.h"
 
 namespace jacserve::worker {
 
 class Scratch {
  public:
-  explicit Scratch(int64_t bytes) : bytes_(bytes), memory_(new (std::align_val_t{64}) std::byte[bytes + 64]) {}
+  // ResourceExhausted: as Memory::Allocate.
+  static absl::StatusOr<Scratch> Make(const Memory& memory, int64_t bytes) {
+    ASSIGN_OR_RETURN(Buffer arena, memory.Allocate(bytes + 64));
+    return Scratch(std::move(arena), bytes);
+  }
 
   // Uninitialised, 64-byte aligned; valid until the enclosing Frame ends. The size was planned: running out is our bug.
   void* Take(int64_t bytes) {
     const int64_t begin = used_;
     used_ += (bytes + 63) / 64 * 64;
     JACSERVE_CHECK(used_ <= bytes_ + 64);
-    return memory_.get() + begin;
+    return static_cast<std::byte*>(arena_.get()) + begin;
   }
 
   // Gives back, at its end, everything taken since it began.
@@ -34,12 +39,11 @@ class Scratch {
   };
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
-  };
+  Scratch(Buffer arena, int64_t bytes) : arena_(std::move(arena)), bytes_(bytes) {}
+
+  Buffer arena_;
   int64_t bytes_;
   int64_t used_ = 0;
-  std::unique_ptr<std::byte[], Free> memory_;
 };
 
 }  // namespace jacserve::worker

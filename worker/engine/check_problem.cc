@@ -98,9 +98,13 @@ absl::StatusOr<Bindings> CheckProblem(const JacobianProblem& problem) {
   RETURN_IF_ERROR(CheckBatch(problem.inputs, "input"));
   RETURN_IF_ERROR(CheckBatch(problem.second_inputs, "second input"));
   RETURN_IF_ERROR(CheckSecond(problem, bindings.inputs, second));
+  if (problem.pairwise) bindings.second_batch = problem.second_inputs[0].second.shape[0];
   if (!IsFloat(problem.precision)) return absl::InvalidArgumentError("the precision must be float32 or float64");
   if (problem.values && problem.precision != DType::kFloat32) {
     return absl::InvalidArgumentError("values of 16 bits go with float32 sums, not with float64");
+  }
+  if (problem.tf32 && (problem.values || problem.precision != DType::kFloat32)) {
+    return absl::InvalidArgumentError("TF32 products go with float32 numbers, not with float64 or 16 bits");
   }
   if (problem.precision == DType::kFloat32) {
     for (const NamedTensors* tensors : {&problem.inputs, &problem.second_inputs, &problem.shared_inputs}) {

@@ -9,7 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
 #include "worker/backend/cpu/cpu_backend.h"
+#include "worker/backend/cuda/cuda_backend.h"
+#include "worker/engine/budget_status.h"
 #include "worker/engine/check_problem.h"
+#include "worker/engine/devices.h"
+#include "worker/engine/integer_bounds.h"
 #include "worker/engine/memory_plan.h"
 #include "worker/engine/narrowed_engine.h"
 #include "worker/engine/pushforward_tile.h"
@@ -23,8 +27,8 @@ absl::Status OnThreads(int threads, const Backend& backend, const std::function<
   std::mutex mutex;
   absl::Status first = absl::OkStatus();
   const auto run = [&](int thread) {
-    backend.PrepareThread();
-    absl::Status status = work(thread);
+    const absl::StatusOr<std::shared_ptr<void>> entered = backend.EnterThread();
+    absl::Status status = entered.ok() ? work(thread) : entered.status();
     const std::lock_guard<std::mutex> lock(mutex);
     first.Update(status);
   };
@@ -34,6 +38,29 @@ absl::Status OnThreads(int threads, const Backend& backend, const std::function<
   others.clear();
   return first;
 }
+
+constexpr int64_t kDeviceRounding = 512;  // bytes
+
+// As if this many threads had entered the backend: what it keeps for each of them is there.
+class EnteredThreads {
+ public:
+  static absl::StatusOr<EnteredThreads> Make(int threads, const Backend& backend) {
+    EnteredThreads result;
+    for (int thread = 0; thread < threads; ++thread) {
+      ASSIGN_OR_RETURN(std::shared_ptr<void> entered, backend.EnterThread());
+      result.entered_.push_back(std::move(entered));
+    }
+    return result;
+  }
+  EnteredThreads(EnteredThreads&&) = default;
+  ~EnteredThreads() {
+    while (!entered_.empty()) entered_.pop_back();  // the last one in is the first one out
+  }
+
+ private:
+  EnteredThreads() = default;
+  std::vector<std::shared_ptr<void>> entered_;
+};
 
 class EngineImpl : public Engine {
  public:
@@ -52,42 +79,34 @@ class EngineImpl : public Engine {
 
   absl::Status Prepare(const EngineOptions& options) {
     RETURN_IF_ERROR(MakeLayout());
-    MemoryNeeds needs;
-    const int64_t bytes = backend_->element_bytes();
-    needs.record_bytes = linearizer_.record_elements() * bytes;
-    needs.samples = target_.samples();
-    needs.window_samples = tile_.window_samples;
-    needs.threads = options.threads;
-    const int64_t shared_scratch = SharedValues::ScratchBytes(program_, *backend_);
-    needs.thread_bytes =
-        std::max(tile_.lane_bytes + std::max(tile_.scratch_bytes, linearizer_.ScratchBytes()), shared_scratch);
-    needs.fixed_bytes = SharedValues::PlannedBytes(program_, plan_, *backend_) + InputBytes() +
-                        needs.samples * program_.values[program_.output].elements * bytes;
-    for (const BlockInfo& block : layout_.blocks) {
-      if (block.connected) needs.largest_row_bytes = std::max(needs.largest_row_bytes, block.row_bytes);
-    }
-    ASSIGN_OR_RETURN(memory_, PlanMemory(needs, options.memory_budget_bytes));
-    Scratch scratch(shared_scratch);
-    backend_->PrepareThread();
-    shared_.Compute(program_, plan_, problem_, *backend_, rounding_, scratch);
-    SetInputs();
-    return absl::OkStatus();
+    tile_.stage_bytes = RowOutlet::StageBytes(plan_, layout_, *backend_);
+    FindNeeds(options.threads);
+    discard_rows_ = options.discard_rows;
+    ASSIGN_OR_RETURN(memory_, PlanMemory(needs_, options.memory_budget_bytes));
+    ASSIGN_OR_RETURN(const std::shared_ptr<void> entered, backend_->EnterThread());
+    ASSIGN_OR_RETURN(Scratch scratch,
+                     Scratch::Make(backend_->memory(), SharedValues::ScratchBytes(program_, *backend_)));
+    RETURN_IF_ERROR(rounding_.Prepare());
+    RETURN_IF_ERROR(shared_.Compute(program_, plan_, problem_, *backend_, rounding_, scratch));
+    return SetInputs();
   }
 
   const JacobianLayout& layout() const override { return layout_; }
   Effort effort() const override {
     Effort effort = times_;
-    effort.loss = rounding_.loss();
+    for (const auto& worker : workers_) Add(worker->times(), effort);
+    const absl::StatusOr<std::shared_ptr<void>> entered = backend_->EnterThread();
+    if (entered.ok()) effort.loss = rounding_.Loss().value_or(HalfLoss());
     return effort;
   }
 
   absl::StatusOr<std::vector<std::byte>> Value() override {
-    RETURN_IF_ERROR(Linearize([] { return false; }));
+    RETURN_IF_ERROR(WithinMemory([&] { return Linearize([] { return false; }); }));
     std::vector<std::byte> value(layout_.rows * backend_->element_bytes());
     if (backend_->dtype() == DType::kFloat32) {
-      target_.Value(static_cast<const float*>(embeddings_->Take(0)), reinterpret_cast<float*>(value.data()));
+      target_.Value(static_cast<const float*>(embeddings_.get()), reinterpret_cast<float*>(value.data()));
     } else {
-      target_.Value(static_cast<const double*>(embeddings_->Take(0)), reinterpret_cast<double*>(value.data()));
+      target_.Value(static_cast<const double*>(embeddings_.get()), reinterpret_cast<double*>(value.data()));
     }
     return value;
   }
@@ -98,33 +117,22 @@ class EngineImpl : public Engine {
                                                 " on are outside the target, which has ", layout_.rows));
     }
     if (rows.count == 0) return absl::OkStatus();
-    RETURN_IF_ERROR(Linearize(cancelled));
-    if (slots_ == nullptr) slots_ = std::make_shared<SlotPool>(memory_.slots, memory_.slot_bytes);
-    const CompiledProblem compiled{program_,
-                                   plan_,
-                                   *backend_,
-                                   rounding_,
-                                   target_,
-                                   linearizer_,
-                                   shared_,
-                                   layout_,
-                                   embeddings_->Take(0),
-                                   memory_.keep_all_samples ? records_->Take(0) : nullptr};
+    // All memory is there before the first row is made.
+    RETURN_IF_ERROR(WithinMemory([&]() -> absl::Status {
+      RETURN_IF_ERROR(Linearize(cancelled));
+      return MakeWorkers();
+    }));
     SharedConsumer shared_consumer(consumer);
     const int64_t last = (rows.end() - 1) / tile_.rows;
     std::atomic<int64_t> next = rows.begin / tile_.rows;
     std::atomic<bool> stop = false;
     const std::function<bool()> stopped = [&] { return stop || cancelled(); };
-    std::mutex mutex;
-    return OnThreads(memory_.threads, *backend_, [&](int) {
-      const std::unique_ptr<RowWorker> worker = MakeWorker(compiled);
+    return OnThreads(memory_.threads, *backend_, [&](int thread) {
       absl::Status status = absl::OkStatus();
       for (int64_t tile = next++; tile <= last && status.ok() && !stop; tile = next++) {
-        status = worker->Run(tile, rows, shared_consumer, stopped);
+        status = workers_[thread]->Run(tile, rows, shared_consumer, stopped);
       }
       if (!status.ok()) stop = true;
-      const std::lock_guard<std::mutex> lock(mutex);
-      Add(worker->times());
       return status;
     });
   }
@@ -135,6 +143,7 @@ class EngineImpl : public Engine {
     layout_.rows = target_.rows();
     layout_.dtype = backend_->dtype();
     layout_.values = problem_.values;
+    layout_.tf32 = problem_.tf32;
     layout_.row_tile = tile_.rows;
     for (const BlockPlan& plan : plan_.blocks) {
       const ProgramSource& source = program_.sources[plan.source];
@@ -153,9 +162,70 @@ class EngineImpl : public Engine {
     return absl::OkStatus();
   }
 
-  std::unique_ptr<RowWorker> MakeWorker(const CompiledProblem& compiled) {
-    if (pushforwards_) return std::make_unique<PushforwardTileWorker>(compiled, *pushforwards_, tile_, *slots_);
-    return std::make_unique<TileWorker>(compiled, tile_, *slots_);
+  void FindNeeds(int threads) {
+    const int64_t bytes = backend_->element_bytes();
+    needs_.record_bytes = linearizer_.record_elements() * bytes;
+    needs_.samples = target_.samples();
+    needs_.window_samples = tile_.window_samples;
+    needs_.threads = threads;
+    needs_.stage_bytes = tile_.stage_bytes;
+    needs_.thread_bytes =
+        std::max(tile_.lane_bytes + std::max(tile_.scratch_bytes, linearizer_.ScratchBytes()) + tile_.stage_bytes,
+                 SharedValues::ScratchBytes(program_, *backend_)) +
+        backend_->library_bytes();
+    needs_.fixed_bytes = SharedValues::PlannedBytes(program_, plan_, *backend_) + InputBytes() +
+                         needs_.samples * program_.values[program_.output].elements * bytes;
+    for (const BlockInfo& block : layout_.blocks) {
+      if (block.connected) needs_.largest_row_bytes = std::max(needs_.largest_row_bytes, block.row_bytes);
+    }
+    if (backend_->memory().on_host()) return;
+    // A device rounds every allocation up.
+    const size_t allocations = program_.values.size() + program_.nodes.size() + 2 * program_.sources.size() + 16;
+    needs_.fixed_bytes += kDeviceRounding * static_cast<int64_t>(allocations);
+    needs_.thread_bytes += 64 * kDeviceRounding;
+  }
+
+  // Runs what allocates. When the device turns out to have less memory than the budget allows, fewer rows are worked on
+  // at once: plans of half the size are tried until one fits. They have fewer threads, fewer kept samples and smaller
+  // slots, never another tile, so that a row's bits stay its own.
+  absl::Status WithinMemory(const std::function<absl::Status()>& allocate) {
+    while (true) {
+      const absl::Status status = allocate();
+      if (!absl::IsResourceExhausted(status)) return status;
+      workers_.clear();
+      slots_ = nullptr;
+      records_ = nullptr;
+      linearized_ = linearized_ && !memory_.keep_all_samples;
+      absl::StatusOr<MemoryPlan> smaller = PlanMemory(needs_, memory_.total_bytes / 2);
+      const int64_t smallest = SmallestBudgetOf(smaller.status()).value_or(memory_.total_bytes);
+      if (!smaller.ok() && smallest < memory_.total_bytes) smaller = PlanMemory(needs_, smallest);
+      if (!smaller.ok()) {
+        absl::Status failed = smaller.status();
+        absl::Status said = absl::ResourceExhaustedError(absl::StrCat(status.message(), "; ", failed.message()));
+        failed.ForEachPayload([&](auto type, const absl::Cord& payload) { said.SetPayload(type, payload); });
+        return said;
+      }
+      memory_ = *smaller;
+    }
+  }
+
+  // Slots and one worker per thread, which are kept for the rows to come.
+  absl::Status MakeWorkers() {
+    if (!workers_.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const EnteredThreads entered, EnteredThreads::Make(memory_.threads, *backend_));
+    compiled_.emplace(CompiledProblem{program_, plan_, *backend_, rounding_, target_, linearizer_, shared_, layout_,
+                                      embeddings_.get(), records_.get(), discard_rows_});
+    ASSIGN_OR_RETURN(slots_, SlotPool::Make(backend_->memory(), memory_.slots, memory_.slot_bytes));
+    std::vector<std::unique_ptr<RowWorker>> workers(memory_.threads);
+    for (auto& worker : workers) {
+      if (pushforwards_) {
+        ASSIGN_OR_RETURN(worker, PushforwardTileWorker::Make(*compiled_, *pushforwards_, tile_, *slots_));
+      } else {
+        ASSIGN_OR_RETURN(worker, TileWorker::Make(*compiled_, tile_, *slots_));
+      }
+    }
+    workers_ = std::move(workers);
+    return absl::OkStatus();
   }
 
   int64_t InputBytes() const {
@@ -166,7 +236,7 @@ class EngineImpl : public Engine {
     return bytes;
   }
 
-  void SetInputs() {
+  absl::Status SetInputs() {
     std::vector<Linearizer::BatchInputs> batches;
     std::vector<int64_t> samples;
     for (const NamedTensors* tensors : {&problem_.inputs, &problem_.second_inputs}) {
@@ -174,13 +244,15 @@ class EngineImpl : public Engine {
       Linearizer::BatchInputs batch(program_.sources.size());
       for (const auto& [name, tensor] : *tensors) {
         for (size_t s = 0; s < program_.sources.size(); ++s) {
-          if (program_.sources[s].name == name) batch[s] = NumbersOf(tensor, *backend_, rounding_);
+          if (program_.sources[s].name != name) continue;
+          ASSIGN_OR_RETURN(batch[s], NumbersOf(tensor, *backend_, rounding_));
         }
       }
       samples.push_back(program_.coupled ? 1 : tensors->front().second.shape[0]);
       batches.push_back(std::move(batch));
     }
     linearizer_.SetInputs(std::move(batches), std::move(samples), &shared_);
+    return absl::OkStatus();
   }
 
   // Embeddings of all samples and, when they fit, all records; once.
@@ -189,24 +261,35 @@ class EngineImpl : public Engine {
     const int64_t bytes = backend_->element_bytes(), record_bytes = linearizer_.record_elements() * bytes;
     const int64_t embedding_bytes = program_.values[program_.output].elements * bytes;
     const bool keep = memory_.keep_all_samples;
-    embeddings_ = std::make_unique<Scratch>(target_.samples() * embedding_bytes);
-    if (keep) records_ = std::make_unique<Scratch>(target_.samples() * record_bytes);
-    auto* embeddings = static_cast<std::byte*>(embeddings_->Take(0));
+    const Memory& memory = backend_->memory();
+    ASSIGN_OR_RETURN(const Buffer device_embeddings, memory.Allocate(target_.samples() * embedding_bytes));
+    embeddings_ = device_embeddings;
+    if (!memory.on_host()) {
+      ASSIGN_OR_RETURN(embeddings_, memory.AllocateHost(target_.samples() * embedding_bytes));
+    }
+    if (keep) {
+      ASSIGN_OR_RETURN(records_, memory.Allocate(target_.samples() * record_bytes));
+    }
+    auto* embeddings = static_cast<std::byte*>(device_embeddings.get());
     std::atomic<int64_t> next = 0;
     std::mutex mutex;
     RETURN_IF_ERROR(OnThreads(memory_.threads, *backend_, [&](int) -> absl::Status {
       const auto begin = std::chrono::steady_clock::now();
-      Scratch scratch(linearizer_.ScratchBytes());
-      const std::unique_ptr<Scratch> own =
-          keep ? nullptr : std::make_unique<Scratch>(linearizer_.chunk_samples() * record_bytes);
+      ASSIGN_OR_RETURN(Scratch scratch, Scratch::Make(memory, linearizer_.ScratchBytes()));
+      Buffer own;
+      if (!keep) {
+        ASSIGN_OR_RETURN(own, memory.Allocate(linearizer_.chunk_samples() * record_bytes));
+      }
       for (int64_t chunk = next++; chunk < linearizer_.chunks(); chunk = next++) {
         if (cancelled()) return absl::CancelledError("cancelled");
-        const int64_t first = linearizer_.Chunk(chunk).first_sample;
-        std::byte* records = keep ? static_cast<std::byte*>(records_->Take(0)) + first * record_bytes
-                                  : static_cast<std::byte*>(own->Take(0));
-        linearizer_.Forward(chunk, {records, linearizer_.record_elements()}, embeddings + first * embedding_bytes,
-                            scratch);
+        const Linearizer::ChunkRange range = linearizer_.Chunk(chunk);
+        const int64_t at = range.first_sample * embedding_bytes;
+        std::byte* records = static_cast<std::byte*>(keep ? records_.get() : own.get());
+        if (keep) records += range.first_sample * record_bytes;
+        linearizer_.Forward(chunk, {records, linearizer_.record_elements()}, embeddings + at, scratch);
+        memory.CopyOut(static_cast<std::byte*>(embeddings_.get()) + at, embeddings + at, range.count * embedding_bytes);
       }
+      RETURN_IF_ERROR(memory.Wait());
       const std::lock_guard<std::mutex> lock(mutex);
       times_.linearize += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       return absl::OkStatus();
@@ -215,11 +298,11 @@ class EngineImpl : public Engine {
     return absl::OkStatus();
   }
 
-  void Add(const Effort& times) {
-    times_.linearize += times.linearize;
-    times_.pullback += times.pullback;
-    times_.rows += times.rows;
-    times_.send += times.send;
+  static void Add(const Effort& times, Effort& sum) {
+    sum.linearize += times.linearize;
+    sum.pullback += times.pullback;
+    sum.rows += times.rows;
+    sum.send += times.send;
   }
 
   const JacobianProblem problem_;
@@ -232,11 +315,16 @@ class EngineImpl : public Engine {
   std::optional<PushforwardPlan> pushforwards_;
   TileShape tile_;
   JacobianLayout layout_;
+  MemoryNeeds needs_;
   MemoryPlan memory_;
   SharedValues shared_;
-  std::unique_ptr<Scratch> embeddings_, records_;
+  Buffer embeddings_;  // of all samples, in the host's memory
+  Buffer records_;     // of all samples, when they are kept
+  std::optional<CompiledProblem> compiled_;
   std::shared_ptr<SlotPool> slots_;
+  std::vector<std::unique_ptr<RowWorker>> workers_;  // by thread
   bool linearized_ = false;
+  bool discard_rows_ = false;
   Effort times_;
 };
 
@@ -244,7 +332,7 @@ class EngineImpl : public Engine {
 absl::Status CheckCoupledPairs(const SampleProgram& program, int64_t first, int64_t second) {
   const Shape& shape = program.values[program.output].shape;
   if (first != second) {
-    return absl::UnimplementedError(absl::StrCat(program.coupling, "; the network mixes the samples of a batch, and ",
+    return absl::UnimplementedError(absl::StrCat(program.coupling, "; so a batch is taken as a whole, and ",
                                                  "then both batches must have the same size, not ", first, " and ",
                                                  second));
   }
@@ -254,6 +342,29 @@ absl::Status CheckCoupledPairs(const SampleProgram& program, int64_t first, int6
                                                    " samples: there is no embedding per sample to compare"));
   }
   return absl::OkStatus();
+}
+
+// Is float32 asked for, and too little for what happens between inputs and rows?
+absl::StatusOr<bool> NeedsFloat64(const SampleProgram& program, const JacobianProblem& problem) {
+  if (problem.precision != DType::kFloat32) return false;
+  const std::optional<std::string> integers = IntegersBeyondFloat32(program, problem);
+  if (!problem.values) return program.coupled || integers.has_value();
+  if (!integers.has_value()) return false;
+  return absl::InvalidArgumentError(
+      absl::StrCat(*integers, "; with values of 16 bits integers are computed in float32,", " which counts to ",
+                   static_cast<int64_t>(kMostInFloat32), " without gaps: ask for fp32 or fp64"));
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(BackendKind kind, const JacobianProblem& problem) {
+  switch (kind) {
+    case BackendKind::kReference:
+      return MakeReferenceBackend(problem.precision);
+    case BackendKind::kCpu:
+      return MakeCpuBackend(problem.precision);
+    case BackendKind::kCuda:
+      return MakeCudaBackend(problem.precision, problem.tf32);
+  }
+  return absl::InternalError("an unknown backend");
 }
 
 // None: pull back.
@@ -272,11 +383,18 @@ absl::StatusOr<std::optional<PushforwardPlan>> ChooseDirection(const SampleProgr
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(JacobianProblem problem, const EngineOptions& options) {
   ASSIGN_OR_RETURN(const Bindings bindings, CheckProblem(problem));
+  if (problem.tf32 && options.backend != BackendKind::kCuda) {
+    return absl::InvalidArgumentError(absl::StrCat("precision tf32 is a GPU's, and the backend here is ",
+                                                   std::string(NameOf(options.backend)),
+                                                   "; ask for fp32, or use GPU workers alone (--device cuda)"));
+  }
   ASSIGN_OR_RETURN(SampleProgram program, CompileSampleProgram(*problem.graph, bindings));
-  const bool narrow = program.coupled && problem.precision == DType::kFloat32 && !problem.values;
-  if (narrow) problem.precision = DType::kFloat64;
-  std::unique_ptr<Backend> backend = options.backend == BackendKind::kCpu ? MakeCpuBackend(problem.precision)
-                                                                          : MakeReferenceBackend(problem.precision);
+  ASSIGN_OR_RETURN(const bool narrow, NeedsFloat64(program, problem));
+  if (narrow) {
+    problem.precision = DType::kFloat64;
+    problem.tf32 = false;
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeBackend(options.backend, problem));
   ASSIGN_OR_RETURN(std::vector<BlockPlan> blocks, SelectBlocks(program, problem));
   PullbackPlan plan = PlanPullbacks(program, std::move(blocks));
   const ProgramValue& output = program.values[program.output];

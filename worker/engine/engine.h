@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/row_range.h"
+#include "worker/backend/device_status.h"
 #include "worker/backend/half.h"
 #include "worker/model/graph.h"
 
@@ -19,7 +20,7 @@ namespace jacserve::worker {
 
 enum class Similarity { kCosine, kDot, kSqdist };
 enum class CosineForm { kSqrtMaxSum, kMaxNorm, kAddProduct };
-enum class BackendKind { kReference, kCpu };
+enum class BackendKind { kReference, kCpu, kCuda };
 
 struct PairwiseTarget {
   Similarity similarity = Similarity::kCosine;
@@ -43,6 +44,7 @@ struct JacobianProblem {
   std::vector<std::string> wrt_inputs;
   DType precision = DType::kFloat32;  // kFloat32 or kFloat64
   std::optional<HalfFormat> values;   // with kFloat32: what values between operators are rounded to
+  bool tf32 = false;                  // with kFloat32: products take TF32 factors; on kCuda alone
 };
 
 // Rows from cotangents pulled back or from tangents pushed forward: whichever costs less, unless said.
@@ -50,9 +52,10 @@ enum class Direction { kByCost, kPullback, kPushforward };
 
 struct EngineOptions {
   BackendKind backend = BackendKind::kCpu;
-  int64_t memory_budget_bytes = int64_t{2} << 30;  // for everything the engine allocates
+  int64_t memory_budget_bytes = int64_t{2} << 30;  // for everything the engine allocates where the backend computes
   int threads = 1;
   Direction direction = Direction::kByCost;  // Unimplemented when a pushforward is asked for and there is none
+  bool discard_rows = false;  // rows are dropped where they are made, and the consumer gets no slabs: for measuring
 };
 
 struct BlockInfo {
@@ -67,6 +70,7 @@ struct JacobianLayout {
   int64_t rows = 0;  // product of target_shape
   DType dtype = DType::kFloat32;
   std::optional<HalfFormat> values;  // as asked for
+  bool tf32 = false;                 // did products take TF32 factors?
   std::vector<BlockInfo> blocks;
   int64_t row_tile = 1;      // rows computed together; ranges aligned to it cost nothing extra
   double flops_per_row = 0;  // estimate
@@ -100,8 +104,9 @@ struct Effort {
 
 class Engine {
  public:
-  // Compiles the problem. InvalidArgument: names, shapes or dtypes that do not fit. Unimplemented: every unsupported
-  // operator at once. ResourceExhausted: the budget, with the smallest workable one.
+  // Compiles the problem. InvalidArgument: names, shapes or dtypes that do not fit, TF32 on a backend that has none.
+  // Unimplemented: every unsupported operator at once. ResourceExhausted: the budget, with the smallest workable one.
+  // FailedPrecondition: the backend cannot be had on this machine or in this build, with what is missing.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(JacobianProblem problem, const EngineOptions& options);
 
   virtual ~Engine() = default;
@@ -111,6 +116,8 @@ class Engine {
   virtual absl::StatusOr<std::vector<std::byte>> Value() = 0;
 
   // Computes rows [begin, begin + count). OutOfRange: rows outside the target. Cancelled: `cancelled` said so.
+  // Unavailable with IsDeviceLost: this process can compute no more. ResourceExhausted: the device has less memory than
+  // the budget allows, and too little for even one tile at a time.
   // One call at a time.
   virtual absl::Status ComputeRows(RowRange rows, RowConsumer& consumer, const std::function<bool()>& cancelled) = 0;
 

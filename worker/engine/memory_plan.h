@@ -15,6 +15,7 @@ struct MemoryNeeds {
   int64_t thread_bytes = 0;       // scratch and cotangents of one thread
   int64_t largest_row_bytes = 0;  // of one block
   int threads = 1;
+  int64_t stage_bytes = 0;  // of one thread's finished rows, when slots are in other memory than what is planned here
 };
 
 struct MemoryPlan {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "common/status.h"
 
@@ -15,8 +14,9 @@ int64_t LanesOf(const SampleProgram& program, const PushforwardPlan& plan, const
   for (size_t v = 0; v < program.values.size(); ++v) {
     if (plan.moves[v]) lane_bytes += Padded(program.values[v].elements * backend.element_bytes());
   }
+  const TileLimits limits = backend.tile_limits();
   return static_cast<int64_t>(
-      std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(kTileBytes / lane_bytes, 1, kTileLanes))));
+      std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(limits.bytes / lane_bytes, 1, limits.lanes))));
 }
 
 }  // namespace
@@ -43,16 +43,33 @@ TileShape ShapeOfPushforwardTile(const SampleProgram& program, const PullbackPla
   return shape;
 }
 
+absl::StatusOr<std::unique_ptr<RowWorker>> PushforwardTileWorker::Make(const CompiledProblem& problem,
+                                                                       const PushforwardPlan& plan,
+                                                                       const TileShape& shape, SlotPool& slots) {
+  const Memory& memory = problem.backend.memory();
+  ASSIGN_OR_RETURN(RowOutlet outlet, RowOutlet::Make(problem, slots, shape.stage_bytes));
+  ASSIGN_OR_RETURN(Scratch scratch,
+                   Scratch::Make(memory, std::max(shape.scratch_bytes, problem.linearizer.ScratchBytes())));
+  ASSIGN_OR_RETURN(
+      Scratch tangents,
+      Scratch::Make(memory, shape.lane_bytes + 64 * static_cast<int64_t>(problem.program.values.size() + 1)));
+  const int64_t lanes = LanesOf(problem.program, plan, problem.backend);
+  ASSIGN_OR_RETURN(RecordWindow window, RecordWindow::Make(problem, lanes, shape.window_samples));
+  return std::unique_ptr<RowWorker>(new PushforwardTileWorker(
+      problem, plan, shape, std::move(outlet), std::move(scratch), std::move(tangents), std::move(window)));
+}
+
 PushforwardTileWorker::PushforwardTileWorker(const CompiledProblem& problem, const PushforwardPlan& plan,
-                                             const TileShape& shape, SlotPool& slots)
+                                             const TileShape& shape, RowOutlet outlet, Scratch scratch,
+                                             Scratch tangents, RecordWindow window)
     : problem_(problem),
       plan_(plan),
       shape_(shape),
-      slots_(slots),
-      scratch_(std::max(shape.scratch_bytes, problem.linearizer.ScratchBytes())),
-      tangents_(shape.lane_bytes + 64 * static_cast<int64_t>(problem.program.values.size() + 1)),
+      outlet_(std::move(outlet)),
+      scratch_(std::move(scratch)),
+      tangents_(std::move(tangents)),
       tangent_of_(problem.program.values.size(), nullptr),
-      window_(problem, shape.window_samples) {
+      window_(std::move(window)) {
   const int64_t lanes = LanesOf(problem.program, plan, problem.backend);
   for (size_t v = 0; v < tangent_of_.size(); ++v) {
     if (!plan.moves[v]) continue;
@@ -68,6 +85,7 @@ absl::Status PushforwardTileWorker::Run(int64_t tile, RowRange wanted, SharedCon
                                         const std::function<bool()>& cancelled) {
   const int64_t begin = std::max(tile * shape_.rows, wanted.begin);
   const RowRange part{begin, std::min((tile + 1) * shape_.rows, wanted.end()) - begin};
+  RETURN_IF_ERROR(problem_.backend.memory().Wait());  // what a cancelled tile began reads memory that is filled anew
   const std::vector<int32_t> samples(LanesOf(problem_.program, plan_, problem_.backend), static_cast<int32_t>(tile));
   {
     const PhaseTimer timer(times_.linearize);
@@ -145,27 +163,23 @@ absl::Status PushforwardTileWorker::Emit(int block, int64_t sample, const std::b
   const int64_t inputs = program.values[program.sources[problem_.plan.blocks[block].source].value].elements;
   const int64_t row_bytes = problem_.layout.blocks[block].row_bytes, columns = row_bytes / bytes;
   if (row_bytes == 0) return absl::OkStatus();
-  const int64_t step = std::max<int64_t>(slots_.slot_bytes() / row_bytes, 1);
+  const int64_t step = outlet_.RowsTogether({block});
   for (int64_t begin = rows.begin; begin < rows.end(); begin += step) {
     const int64_t count = std::min(step, rows.end() - begin);
-    SlotPool::Piece piece;
+    std::vector<std::byte*> to;
     {
       const PhaseTimer timer(times_.send);
-      ASSIGN_OR_RETURN(piece, slots_.Take(count * row_bytes, cancelled));
+      ASSIGN_OR_RETURN(to, outlet_.Begin({block}, count, cancelled));
     }
     {
       const PhaseTimer timer(times_.rows);
-      std::memset(piece.data, 0, count * row_bytes);
+      problem_.backend.Fill(count, columns, 0.0, {to[0], columns});
       const ConstLanes from{jacobian + (begin - sample * outputs) * bytes, 0, nullptr};
-      problem_.backend.CopyStrided(1, {count, inputs}, from, {1, outputs}, {piece.data + sample * inputs * bytes, 0},
+      problem_.backend.CopyStrided(1, {count, inputs}, from, {1, outputs}, {to[0] + sample * inputs * bytes, 0},
                                    {columns, 1}, false, 1.0);
     }
     const PhaseTimer timer(times_.send);
-    RETURN_IF_ERROR(consumer.OnSlab({static_cast<uint32_t>(block),
-                                     {begin, count},
-                                     {piece.data, static_cast<size_t>(count * row_bytes)},
-                                     std::move(piece.keep_alive)}));
-    if (cancelled()) return absl::CancelledError("cancelled");
+    RETURN_IF_ERROR(outlet_.Deliver({begin, count}, rows, consumer, cancelled));
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 
 #include "worker/engine/pushforward_plan.h"
 #include "worker/engine/record_window.h"
+#include "worker/engine/row_outlet.h"
 #include "worker/engine/row_worker.h"
 
 namespace jacserve::worker {
@@ -20,13 +21,17 @@ TileShape ShapeOfPushforwardTile(const SampleProgram& program, const PullbackPla
 
 class PushforwardTileWorker : public RowWorker {
  public:
-  PushforwardTileWorker(const CompiledProblem& problem, const PushforwardPlan& plan, const TileShape& shape,
-                        SlotPool& slots);
+  // ResourceExhausted: as Memory::Allocate.
+  static absl::StatusOr<std::unique_ptr<RowWorker>> Make(const CompiledProblem& problem, const PushforwardPlan& plan,
+                                                         const TileShape& shape, SlotPool& slots);
 
   absl::Status Run(int64_t tile, RowRange wanted, SharedConsumer& consumer,
                    const std::function<bool()>& cancelled) override;
 
  private:
+  PushforwardTileWorker(const CompiledProblem& problem, const PushforwardPlan& plan, const TileShape& shape,
+                        RowOutlet outlet, Scratch scratch, Scratch tangents, RecordWindow window);
+
   // jacobian [inputs, outputs] of the sample with respect to `source`.
   void FillJacobian(int source, std::byte* jacobian);
   // False: the source does not reach the output.
@@ -38,7 +43,7 @@ class PushforwardTileWorker : public RowWorker {
   const CompiledProblem& problem_;
   const PushforwardPlan& plan_;
   const TileShape shape_;
-  SlotWriter slots_;
+  RowOutlet outlet_;
   Scratch scratch_;
   Scratch tangents_;
   std::vector<void*> tangent_of_;  // by root

@@ -23,6 +23,7 @@ Bindings GuessBindings(const Graph& graph) {
   for (const GraphValue& input : graph.inputs) {
     BoundTensor bound{input.dtype.value_or(DType::kFloat32), input.shape};
     const bool data = any_open ? open(input) : own_parameters && !input.shape.empty();
+    if (data && bound.shape[0] < 0) bound.shape[0] = 2;  // a batch; one of 1 fits more than others do
     for (int64_t& size : bound.shape) size = std::max<int64_t>(size, 1);
     (data ? bindings.inputs : bindings.weights)[input.name] = std::move(bound);
   }

@@ -24,21 +24,19 @@ struct CompiledProblem {
   const Linearizer& linearizer;
   const SharedValues& shared;
   const JacobianLayout& layout;
-  const void* embeddings = nullptr;   // [samples, D]
+  const void* embeddings = nullptr;   // [samples, D], in the host's memory
   const void* all_records = nullptr;  // [samples], or null: each thread linearizes what its tile needs
+  bool discard_rows = false;          // when they are made
 };
 
-// Sizes of a tile, from the program alone.
+// Sizes of a tile, from the program and the kind of backend alone.
 struct TileShape {
   int64_t rows = 1;
   int64_t lane_bytes = 0;  // cotangents or tangents of all batched values, all lanes
   int64_t scratch_bytes = 0;
   int64_t window_samples = 0;  // records of the samples that a tile can meet, whole chunks
+  int64_t stage_bytes = 0;     // finished rows on the device, where the host cannot read them
 };
-// Lanes of a tile when `lane_bytes` of cotangents or tangents go with each: what is in flight stays in the outer
-// caches.
-constexpr int64_t kTileBytes = int64_t{16} << 20;
-constexpr int64_t kTileLanes = 256;
 inline int64_t Padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Hands slabs to the consumer, one thread at a time.

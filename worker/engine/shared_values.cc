@@ -2,13 +2,10 @@
 
 #include <algorithm>
 
+#include "common/status.h"
+
 namespace jacserve::worker {
 namespace {
-
-std::shared_ptr<void> Allocate(int64_t bytes) {
-  return {::operator new (std::max<int64_t>(bytes, 1), std::align_val_t{64}),
-          [](void* p) { ::operator delete (p, std::align_val_t{64}); }};
-}
 
 const HostTensor* Find(const NamedTensors& tensors, const std::string& name) {
   for (const auto& [key, tensor] : tensors) {
@@ -41,16 +38,32 @@ void Convert(const HostTensor& from, To* to) {
 
 }  // namespace
 
-std::shared_ptr<const void> NumbersOf(const HostTensor& tensor, const Backend& backend, const ValueRounding& rounding) {
-  if (tensor.dtype == backend.dtype() && !rounding.rounds()) return {tensor.bytes, tensor.bytes->data()};
-  const std::shared_ptr<void> copy = Allocate(Elements(tensor.shape) * backend.element_bytes());
-  if (backend.dtype() == DType::kFloat32) {
-    Convert(tensor, static_cast<float*>(copy.get()));
-  } else {
-    Convert(tensor, static_cast<double*>(copy.get()));
+absl::StatusOr<std::shared_ptr<const void>> NumbersOf(const HostTensor& tensor, const Backend& backend,
+                                                      const ValueRounding& rounding) {
+  const Memory& memory = backend.memory();
+  const bool same_type = tensor.dtype == backend.dtype();
+  if (same_type && memory.on_host() && !rounding.rounds()) {
+    return std::shared_ptr<const void>(tensor.bytes, tensor.bytes->data());
   }
-  rounding.Round({.dtype = tensor.dtype, .elements = Elements(tensor.shape)}, 1, {copy.get(), 0});
-  return copy;
+  const int64_t elements = Elements(tensor.shape), bytes = elements * backend.element_bytes();
+  ASSIGN_OR_RETURN(const Buffer numbers, memory.Allocate(bytes));
+  Buffer converted = numbers;
+  if (!memory.on_host() && !same_type) {
+    ASSIGN_OR_RETURN(converted, memory.AllocateHost(bytes));
+  }
+  if (same_type) {
+    memory.CopyIn(numbers.get(), tensor.bytes->data(), bytes);
+  } else {
+    if (backend.dtype() == DType::kFloat32) {
+      Convert(tensor, static_cast<float*>(converted.get()));
+    } else {
+      Convert(tensor, static_cast<double*>(converted.get()));
+    }
+    memory.CopyIn(numbers.get(), converted.get(), bytes);
+  }
+  rounding.Round({.dtype = tensor.dtype, .elements = elements}, 1, {numbers.get(), 0});
+  RETURN_IF_ERROR(memory.Wait());  // what was copied from lives no longer than this
+  return std::shared_ptr<const void>(numbers);
 }
 
 int64_t SharedValues::PlannedBytes(const SampleProgram& program, const PullbackPlan& plan, const Backend& backend) {
@@ -75,22 +88,30 @@ int64_t SharedValues::ScratchBytes(const SampleProgram& program, const Backend& 
   return elements * backend.element_bytes() + 64 * 64;
 }
 
-void SharedValues::Compute(const SampleProgram& program, const PullbackPlan& plan, const JacobianProblem& problem,
-                           const Backend& backend, const ValueRounding& rounding, Scratch& scratch) {
-  values_.assign(program.values.size(), nullptr);
-  saved_.assign(program.nodes.size(), nullptr);
+// Constants and what was bound.
+absl::Status SharedValues::Place(const SampleProgram& program, const JacobianProblem& problem, const Backend& backend,
+                                 const ValueRounding& rounding) {
   for (size_t v = 0; v < program.values.size(); ++v) {
     const ProgramValue& value = program.values[v];
     if (value.batched || value.root != static_cast<int>(v)) continue;
     if (value.constant != nullptr) {
-      values_[v] = NumbersOf(*value.constant, backend, rounding);
+      ASSIGN_OR_RETURN(values_[v], NumbersOf(*value.constant, backend, rounding));
     } else if (value.source.has_value()) {
       const ProgramSource& source = program.sources[*value.source];
       const HostTensor* bound = Find(problem.weights, source.name);
       if (source.kind == SourceKind::kSharedInput) bound = Find(problem.shared_inputs, source.name);
-      values_[v] = NumbersOf(bound != nullptr ? *bound : *source.initial, backend, rounding);
+      ASSIGN_OR_RETURN(values_[v], NumbersOf(bound != nullptr ? *bound : *source.initial, backend, rounding));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status SharedValues::Compute(const SampleProgram& program, const PullbackPlan& plan,
+                                   const JacobianProblem& problem, const Backend& backend,
+                                   const ValueRounding& rounding, Scratch& scratch) {
+  values_.assign(program.values.size(), nullptr);
+  saved_.assign(program.nodes.size(), nullptr);
+  RETURN_IF_ERROR(Place(program, problem, backend, rounding));
   for (size_t n = 0; n < program.nodes.size(); ++n) {
     const ProgramNode& node = program.nodes[n];
     if (node.batched) continue;
@@ -99,20 +120,22 @@ void SharedValues::Compute(const SampleProgram& program, const PullbackPlan& pla
     std::vector<Lanes> y;
     for (int input : node.inputs) x.push_back(input < 0 ? ConstLanes{} : Value(program.values[input].root));
     for (int output : node.outputs) {
-      const std::shared_ptr<void> memory = Allocate(program.values[output].elements * backend.element_bytes());
+      ASSIGN_OR_RETURN(const Buffer memory,
+                       backend.memory().Allocate(program.values[output].elements * backend.element_bytes()));
       values_[program.values[output].root] = memory;
       y.push_back({memory.get(), 0});
     }
     const int64_t saved_bytes = node.op->SavedElements(backend) * backend.element_bytes();
     Lanes saved{plan.keep_saved[n] ? nullptr : scratch.Take(saved_bytes), 0};
     if (plan.keep_saved[n]) {
-      const std::shared_ptr<void> memory = Allocate(saved_bytes);
+      ASSIGN_OR_RETURN(const Buffer memory, backend.memory().Allocate(saved_bytes));
       saved_[n] = memory;
       saved.data = memory.get();
     }
     node.op->Forward({1, x, y, saved, backend, scratch});
     for (size_t k = 0; k < y.size(); ++k) rounding.Round(program.values[node.outputs[k]], 1, y[k]);
   }
+  return backend.memory().Wait();
 }
 
 }  // namespace jacserve::worker

@@ -15,8 +15,10 @@
 
 namespace jacserve::worker {
 
-// A tensor's numbers in the backend's type: shared with the tensor when that is its type, a rounded copy otherwise.
-std::shared_ptr<const void> NumbersOf(const HostTensor& tensor, const Backend& backend, const ValueRounding& rounding);
+// A tensor's numbers in the backend's memory and type: shared with the tensor when that is its memory and type, a
+// rounded copy otherwise. ResourceExhausted: as Memory::Allocate.
+absl::StatusOr<std::shared_ptr<const void>> NumbersOf(const HostTensor& tensor, const Backend& backend,
+                                                      const ValueRounding& rounding);
 
 class SharedValues {
  public:
@@ -25,13 +27,17 @@ class SharedValues {
 
   static int64_t ScratchBytes(const SampleProgram& program, const Backend& backend);  // that Compute takes
 
-  void Compute(const SampleProgram& program, const PullbackPlan& plan, const JacobianProblem& problem,
-               const Backend& backend, const ValueRounding& rounding, Scratch& scratch);
+  // Errors: as Memory::Allocate and Memory::Wait.
+  absl::Status Compute(const SampleProgram& program, const PullbackPlan& plan, const JacobianProblem& problem,
+                       const Backend& backend, const ValueRounding& rounding, Scratch& scratch);
 
   ConstLanes Value(int root) const { return {values_[root].get(), 0, nullptr}; }
   ConstLanes Saved(int node) const { return {saved_[node].get(), 0, nullptr}; }
 
  private:
+  absl::Status Place(const SampleProgram& program, const JacobianProblem& problem, const Backend& backend,
+                     const ValueRounding& rounding);
+
   std::vector<std::shared_ptr<const void>> values_;  // by root; null for batched values
   std::vector<std::shared_ptr<const void>> saved_;   // by node that runs once
 };

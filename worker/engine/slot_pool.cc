@@ -6,10 +6,15 @@
 
 namespace jacserve::worker {
 
-SlotPool::SlotPool(int64_t slots, int64_t slot_bytes)
-    : slot_bytes_((slot_bytes + 4095) / 4096 * 4096),
-      memory_(new (std::align_val_t{4096}) std::byte[slots * slot_bytes_]) {
-  for (int64_t k = slots; k-- > 0;) free_.push_back(memory_.get() + k * slot_bytes_);
+absl::StatusOr<std::shared_ptr<SlotPool>> SlotPool::Make(const Memory& memory, int64_t slots, int64_t slot_bytes) {
+  slot_bytes = (slot_bytes + 4095) / 4096 * 4096;
+  ASSIGN_OR_RETURN(Buffer arena, memory.AllocateHost(slots * slot_bytes));
+  return std::shared_ptr<SlotPool>(new SlotPool(std::move(arena), slots, slot_bytes));
+}
+
+SlotPool::SlotPool(Buffer arena, int64_t slots, int64_t slot_bytes)
+    : slot_bytes_(slot_bytes), arena_(std::move(arena)) {
+  for (int64_t k = slots; k-- > 0;) free_.push_back(static_cast<std::byte*>(arena_.get()) + k * slot_bytes_);
 }
 
 absl::StatusOr<SlotPool::Piece> SlotPool::Acquire(const std::function<bool()>& cancelled) {

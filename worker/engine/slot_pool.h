@@ -1,4 +1,4 @@
-// Memory for finished rows: a fixed number of slots, allocated once, reused when their last reader lets go.
+// Memory of the host for finished rows: a fixed number of slots, allocated once, reused when their last reader lets go.
 // In: sizes. Out: pieces of slots with a keep-alive. Nothing here grows with the Jacobian.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/backend/memory.h"
 
 namespace jacserve::worker {
 
@@ -20,20 +21,19 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
     std::shared_ptr<const void> keep_alive;
   };
 
-  SlotPool(int64_t slots, int64_t slot_bytes);
+  // ResourceExhausted: as Memory::AllocateHost.
+  static absl::StatusOr<std::shared_ptr<SlotPool>> Make(const Memory& memory, int64_t slots, int64_t slot_bytes);
   int64_t slot_bytes() const { return slot_bytes_; }
 
   // Waits for a free slot. Cancelled: `cancelled` said so meanwhile.
   absl::StatusOr<Piece> Acquire(const std::function<bool()>& cancelled);
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{4096}); }
-  };
+  SlotPool(Buffer arena, int64_t slots, int64_t slot_bytes);
   void Release(std::byte* slot);
 
   const int64_t slot_bytes_;
-  std::unique_ptr<std::byte[], Free> memory_;
+  const Buffer arena_;
   std::mutex mutex_;
   std::condition_variable released_;
   std::vector<std::byte*> free_;

@@ -115,23 +115,17 @@ void TargetFunction::Value(const T* embeddings, T* value) const {
 }
 
 template <class T>
-void TargetFunction::Cotangents(int64_t row, const T* embeddings, T* cotangents) const {
-  if (pairwise_) {
-    const T* u = embeddings + row / second_ * d_;
-    const T* v = embeddings + (first_ + row % second_) * d_;
-    if (whole_) std::fill_n(cotangents, 2 * lane_, T(0));
-    Similarity(u, v, cotangents + (whole_ ? row / second_ * d_ : 0),
-               cotangents + lane_ + (whole_ ? row % second_ * d_ : 0));
-  } else {
-    int64_t sample = 0;
-    std::fill_n(cotangents, lane_, T(0));
-    cotangents[ElementOf(row, &sample)] = T(1);
-  }
+void TargetFunction::PairCotangents(int64_t row, const T* embeddings, T* cotangents) const {
+  const T* u = embeddings + row / second_ * d_;
+  const T* v = embeddings + (first_ + row % second_) * d_;
+  if (whole_) std::fill_n(cotangents, 2 * lane_, T(0));
+  Similarity(u, v, cotangents + (whole_ ? row / second_ * d_ : 0),
+             cotangents + lane_ + (whole_ ? row % second_ * d_ : 0));
 }
 
 template void TargetFunction::Value<float>(const float*, float*) const;
 template void TargetFunction::Value<double>(const double*, double*) const;
-template void TargetFunction::Cotangents<float>(int64_t, const float*, float*) const;
-template void TargetFunction::Cotangents<double>(int64_t, const double*, double*) const;
+template void TargetFunction::PairCotangents<float>(int64_t, const float*, float*) const;
+template void TargetFunction::PairCotangents<double>(int64_t, const double*, double*) const;
 
 }  // namespace jacserve::worker

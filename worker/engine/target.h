@@ -22,7 +22,8 @@ class TargetFunction {
 
   const Shape& shape() const { return shape_; }
   int64_t rows() const { return rows_; }
-  int per_row() const { return pairwise_ ? 2 : 1; }
+  bool pairwise() const { return pairwise_.has_value(); }
+  int per_row() const { return pairwise() ? 2 : 1; }
   // Samples of the program; the second batch's follow the first's.
   int64_t samples() const { return whole_ ? per_row() : first_ + second_; }
   int64_t first_samples() const { return whole_ ? 1 : first_; }
@@ -34,15 +35,17 @@ class TargetFunction {
   template <class T>
   void Value(const T* embeddings, T* value) const;
 
-  // cotangents [per_row, elements of sample_shape] of row r.
+  // Of a pairwise target: cotangents [2, elements of sample_shape] of row r.
   template <class T>
-  void Cotangents(int64_t row, const T* embeddings, T* cotangents) const;
+  void PairCotangents(int64_t row, const T* embeddings, T* cotangents) const;
+
+  // Of outputs: the element of `sample`'s output that row r is; its cotangent is 1 there and 0 elsewhere.
+  int64_t ElementOf(int64_t row, int64_t* sample) const;
 
  private:
   // M[i, j] and, when wanted, its derivatives with respect to u and v. Sums in double.
   template <class T>
   double Similarity(const T* u, const T* v, T* ct_u, T* ct_v) const;
-  int64_t ElementOf(int64_t row, int64_t* sample) const;
 
   std::optional<PairwiseTarget> pairwise_;
   bool whole_;

@@ -38,6 +38,7 @@ class Cast : public Op {
     return absl::OkStatus();
   }
 
+  InputRole RoleOf(int input) const override { return input == 0 ? InputRole::kNumbers : InputRole::kType; }
   bool IsAlias() const override { return !function_.has_value(); }
   std::optional<StridedView> ViewOf(const StridedView& x) const override {
     return IsAlias() ? std::optional<StridedView>(x) : std::nullopt;

@@ -40,6 +40,7 @@ class Expand : public Op {
     return std::vector<HostTensor>{ConstantOf(out[0].dtype, out[0].shape, y)};
   }
   bool DifferentiableIn(int input) const override { return input == 0; }
+  InputRole RoleOf(int input) const override { return input == 0 ? InputRole::kNumbers : InputRole::kShape; }
   bool PullbackReadsInput(int, int) const override { return false; }
   bool HasPushforward() const override { return true; }
 
@@ -57,9 +58,15 @@ class Expand : public Op {
   // A shared value that is expanded to the size of the batch repeats for every sample: the batch axis begins here.
   static int NewBatchAxis(const InputFacts& in, const Shape& shape) {
     const size_t shift = shape.size() - in[0].shape.size();
-    for (size_t axis = 0; axis < shape.size(); ++axis) {
-      const bool repeats = axis < shift || in[0].shape[axis - shift] == 1;
-      if (repeats && shape[axis] == in.batch && in.batch > 1) return static_cast<int>(axis);
+    const auto repeats = [&](size_t axis) {
+      return (axis < shift || in[0].shape[axis - shift] == 1) && shape[axis] == in.batch;
+    };
+    if (in.likely_axis) {
+      const bool fits = *in.likely_axis >= 0 && *in.likely_axis < static_cast<int>(shape.size());
+      return fits && repeats(*in.likely_axis) ? *in.likely_axis : -1;
+    }
+    for (size_t axis = 0; axis < shape.size() && in.batch > 1; ++axis) {
+      if (repeats(axis)) return static_cast<int>(axis);
     }
     return -1;
   }

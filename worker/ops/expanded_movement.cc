@@ -33,7 +33,7 @@ absl::Status ExpandTile(Expansion& e, int) {
   std::string y = e.x(0);
   const Expansion::Attributes exact = {{"allowzero", int64_t{1}}};
   if (apart != shape) y = e.Add("Reshape", {y, e.Ints(apart)}, exact);
-  if (repeated != apart) y = e.Add("Expand", {y, e.Ints(repeated)});
+  y = e.Add("Expand", {y, e.Ints(repeated)});  // once too: the repeats may be the number of samples
   if (joined != repeated) y = e.Add("Reshape", {y, e.Ints(joined)}, exact);
   e.Output(0, y);
   return absl::OkStatus();

@@ -1,6 +1,6 @@
 // Gather, GatherElements and GatherND: y = the elements of x at the places that indices name; ct_x = ct_y added up
 // there. Indices may be known beforehand or only with the numbers. Then one that is out of range, which nobody could
-// refuse in time, makes its elements of y NaN and passes no cotangent on.
+// refuse in time, makes its elements of y NaN, and all of a derivative of that sample: nobody takes it for zero.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -62,7 +62,7 @@ class GatherOp : public Op {
   }
   void Pullback(int, const PullbackArgs& args, Lanes ct_x) const override {
     args.backend.Fill(args.lanes, Elements(in_[0]), 0.0, ct_x);
-    args.backend.PutIndexed(places_, args.lanes, args.x[1], args.ct_y[0], true, 0, ct_x);
+    args.backend.PutIndexed(places_, args.lanes, args.x[1], args.ct_y[0], true, Elements(in_[0]), ct_x);
   }
   // Of a table that is shared only the elements that were taken are touched, in rows that are otherwise zero.
   void PullbackToRows(int input, Terms terms, const PullbackArgs& args, const RowSink& rows) const override {
@@ -71,12 +71,13 @@ class GatherOp : public Op {
     if (!rows.accumulate) args.backend.Fill(terms.rows, Elements(in_[0]), 0.0, sink);
     for (int64_t lane = 0; lane < terms.lanes(); ++lane) {
       args.backend.PutIndexed(places_, 1, From(args.x[1], lane, args.backend), From(args.ct_y[0], lane, args.backend),
-                              true, 0, At(sink, lane / terms.per_row * rows.row_stride, args.backend));
+                              true, Elements(in_[0]), At(sink, lane / terms.per_row * rows.row_stride, args.backend));
     }
   }
   void Pushforward(const PushforwardArgs& args, const std::vector<Lanes>& tan_y) const override {
     args.backend.TakeIndexed(places_, args.lanes, args.tan_x[0], args.x[1], std::numeric_limits<double>::quiet_NaN(),
                              tan_y[0]);
+    PoisonUnplaced(places_, args.backend, args.lanes, args.x[1], Elements(out_[0]), tan_y[0]);
   }
 
  protected:

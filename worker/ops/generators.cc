@@ -46,6 +46,7 @@ class ConstantOfShape : public Op {
     return std::vector<HostTensor>{{value_.dtype, out[0].shape, std::move(bytes)}};
   }
   bool DifferentiableIn(int) const override { return false; }
+  InputRole RoleOf(int) const override { return InputRole::kShape; }
   bool PullbackReadsInput(int, int) const override { return false; }
   void Forward(const ForwardArgs& args) const override {
     args.backend.Fill(args.lanes, Elements(out_[0]), Number(), args.y[0]);
@@ -54,8 +55,12 @@ class ConstantOfShape : public Op {
 
  private:
   static int BatchAxis(const InputFacts& in, const Shape& shape) {
-    const auto it = std::find_if(shape.begin(), shape.end(),
-                                 [&](int64_t size) { return in.batch > 1 && size > 0 && size % in.batch == 0; });
+    const auto holds = [&](int64_t size) { return size > 0 && size % in.batch == 0; };
+    if (in.likely_axis) {
+      const bool fits = *in.likely_axis >= 0 && *in.likely_axis < static_cast<int>(shape.size());
+      return fits && holds(shape[*in.likely_axis]) ? *in.likely_axis : -1;
+    }
+    const auto it = in.batch > 1 ? std::find_if(shape.begin(), shape.end(), holds) : shape.end();
     return it == shape.end() ? -1 : static_cast<int>(it - shape.begin());
   }
   double Number() const {

@@ -19,6 +19,13 @@ absl::Status CheckKnownIndices(const InputFacts& in, const Shape& sizes) {
   return absl::OkStatus();
 }
 
+void PoisonUnplaced(const IndexGeometry& places, const Backend& backend, int64_t lanes, const ConstLanes& index,
+                    int64_t n, const Lanes& x) {
+  IndexGeometry nothing = places;
+  nothing.block = 0;
+  backend.PutIndexed(nothing, lanes, index, x, false, n, x);
+}
+
 IndexGeometry ElementPlaces(const Shape& x, const Shape& index, int64_t axis) {
   const Shape strides = RowMajorStrides(x);
   IndexGeometry g{.points = index,

@@ -16,4 +16,8 @@ IndexGeometry ElementPlaces(const Shape& x, const Shape& index, int64_t axis);
 // Place p is the block of x at (b, index[b, p, 0], .., index[b, p, K - 1]), b along the first `batch_dims` axes.
 IndexGeometry TuplePlaces(const Shape& x, const Shape& index, int64_t batch_dims);
 
+// Every lane of x [n] where an index of the lane names no place becomes NaN from beginning to end.
+void PoisonUnplaced(const IndexGeometry& places, const Backend& backend, int64_t lanes, const ConstLanes& index,
+                    int64_t n, const Lanes& x);
+
 }  // namespace jacserve::worker

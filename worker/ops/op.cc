@@ -10,7 +10,7 @@ absl::StatusOr<std::optional<std::vector<HostTensor>>> Op::Fold(const InputFacts
 absl::StatusOr<int64_t> Op::FollowBeforeSamples(const InputFacts& in, const std::vector<Facts>&) const {
   std::optional<int64_t> before;
   for (size_t i = 0; i < in.size(); ++i) {
-    if (!in.has(i) || in[i].batch_axis < 0) continue;
+    if (!in.has(i) || in[i].batch_axis < 0 || RoleOf(static_cast<int>(i)) == InputRole::kType) continue;
     if (before.value_or(in[i].before_samples) != in[i].before_samples) {
       return MixesSamples("its inputs hold the samples in another order along one axis");
     }

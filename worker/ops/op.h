@@ -28,7 +28,8 @@ struct Facts {
 struct InputFacts {
   std::vector<Facts> facts;
   std::vector<bool> present;
-  int64_t batch = 1;  // samples, as they show in shapes
+  int64_t batch = 1;               // samples, as they show in shapes
+  std::optional<int> likely_axis;  // of output 0, where sizes leave several axes open to the samples, or none
 
   const Facts& operator[](size_t i) const { return facts[i]; }
   size_t size() const { return facts.size(); }
@@ -72,6 +73,13 @@ struct PushforwardArgs {
   Scratch& scratch;
 };
 
+// What an operator takes from an input.
+enum class InputRole {
+  kNumbers,
+  kShape,  // numbers that are known when the graph is compiled and that tell the output's shape, nothing else
+  kType,   // the type alone: the output is of no sample for the sake of this input
+};
+
 class Op {
  public:
   virtual ~Op() = default;
@@ -84,6 +92,7 @@ class Op {
   // Facts::before_samples of the outputs whose batch axis that is, by default as in every input that has one.
   // FailedPrecondition: the inputs' samples lie otherwise.
   virtual absl::StatusOr<int64_t> FollowBeforeSamples(const InputFacts& in, const std::vector<Facts>& out) const;
+  virtual InputRole RoleOf(int) const { return InputRole::kNumbers; }
   // Contents of the outputs from constant inputs or shapes alone; nullopt: not known now.
   virtual absl::StatusOr<std::optional<std::vector<HostTensor>>> Fold(const InputFacts& in) const;
 

@@ -4,7 +4,8 @@
 //       in x_t but in z, r = f(x_t + h R^T + Rb), n = g(x_t + r * (h R^T + Rb)).
 // LSTM: i, f = f(x_t + h R^T + p * c), n = g(x_t + h R^T), c' = f * c + i * n, o = f(x_t + h R^T + p * c'),
 //       h' = o * h(c'); with input_forget f = 1 - i.
-// A state that is not given is zero: the products with it are left out.
+// A state that is not given is zero: the products with it are left out. A sequence that has ended keeps its state, and
+// its outputs are zero. `clip` holds the input of every activation, as ONNX states it: of h, too, in h(c').
 #include "common/status.h"
 #include "worker/ops/attributes.h"
 #include "worker/ops/op_table.h"
@@ -85,7 +86,7 @@ absl::Status ExpandRNN(Expansion& e, int opset) {
     std::vector<std::string> states;
     for (const std::string& x : cell.x) {
       const std::string h = states.empty() ? cell.h0 : states.back();
-      states.push_back(parts.Apply(cell.f[0], Recur(e, x, h, cell.r)));
+      states.push_back(parts.Hold(d, states.size(), parts.Apply(cell.f[0], Recur(e, x, h, cell.r)), h));
     }
     parts.States(d, std::move(states), "");
   }
@@ -108,7 +109,7 @@ absl::Status ExpandGRU(Expansion& e, int opset) {
     std::vector<std::string> states;
     for (const std::string& x : cell.x) {
       const std::string h = states.empty() ? cell.h0 : states.back();
-      states.push_back(GruStep(e, parts, cell, r_gates, r_new, x, h));
+      states.push_back(parts.Hold(d, states.size(), GruStep(e, parts, cell, r_gates, r_new, x, h), h));
     }
     parts.States(d, std::move(states), "");
   }
@@ -125,7 +126,8 @@ absl::Status ExpandLSTM(Expansion& e, int opset) {
     LstmState state{cell.h0, cell.c0};
     std::vector<std::string> states;
     for (const std::string& x : cell.x) {
-      state = LstmStep(e, parts, cell, x, state, input_forget != 0);
+      const LstmState after = LstmStep(e, parts, cell, x, state, input_forget != 0);
+      state = {parts.Hold(d, states.size(), after.h, state.h), parts.Hold(d, states.size(), after.c, state.c)};
       states.push_back(state.h);
     }
     parts.States(d, std::move(states), state.c);

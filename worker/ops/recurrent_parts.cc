@@ -49,7 +49,7 @@ absl::Status RecurrentExpansion::Read(int opset) {
   constexpr int64_t kMostSteps = 10'000;
   if (steps_ > kMostSteps) return absl::UnimplementedError(absl::StrCat("more than ", kMostSteps, " steps of time"));
   RETURN_IF_ERROR(CheckShapes());
-  RETURN_IF_ERROR(CheckLengths());
+  RETURN_IF_ERROR(ReadLengths());
   h_.resize(directions_);
   last_h_.resize(directions_);
   last_c_.resize(directions_);
@@ -75,11 +75,38 @@ absl::Status RecurrentExpansion::CheckShapes() const {
   return absl::OkStatus();
 }
 
-absl::Status RecurrentExpansion::CheckLengths() const {
+absl::Status RecurrentExpansion::ReadLengths() {
   if (!e_.in().has(kLengths)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, ConstantInts(e_.in(), kLengths, "the lengths of the sequences"));
-  const bool full = std::all_of(lengths.begin(), lengths.end(), [&](int64_t length) { return length == steps_; });
-  return full ? absl::OkStatus() : absl::UnimplementedError("sequences that are shorter than their input");
+  const int64_t samples = e_.shape(0)[layout_ == 0 ? 1 : 0];
+  std::string lengths;
+  if (e_.in()[kLengths].constant != nullptr) {
+    const std::vector<int64_t> known = IntsOf(*e_.in()[kLengths].constant);
+    for (const int64_t length : known) {
+      if (length < 0 || length > steps_) {
+        return absl::InvalidArgumentError(absl::StrCat("a sequence of length ", length, " in ", steps_, " steps"));
+      }
+    }
+    const bool same = std::all_of(known.begin(), known.end(), [&](int64_t length) { return length == known[0]; });
+    if (same && (known.empty() || known[0] == steps_)) return absl::OkStatus();
+    if (same) lengths = e_.Ints({known[0]});  // whatever the number of samples
+  }
+  if (lengths.empty()) {
+    if (e_.shape(kLengths) != Shape{samples}) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("lengths of shape ", ShapeText(e_.shape(kLengths)), " for ", samples, " sequences"));
+    }
+    lengths = e_.Add("Cast", {e_.x(kLengths)}, {{"to", int64_t{7}}});  // int64
+  }
+  for (int64_t t = 0; t < steps_; ++t) {
+    runs_.push_back(e_.Add("Unsqueeze", {e_.Add("Less", {e_.Ints({t}), lengths}), e_.Ints({1})}));
+  }
+  return absl::OkStatus();
+}
+
+std::string RecurrentExpansion::Hold(int64_t d, size_t k, const std::string& after, const std::string& before) {
+  if (runs_.empty()) return after;
+  const std::string& runs = Reversed(d) ? runs_[runs_.size() - 1 - k] : runs_[k];
+  return e_.Add("Where", {runs, after, before.empty() ? e_.Number(0.0) : before});
 }
 
 absl::Status RecurrentExpansion::ReadActivations() {
@@ -181,6 +208,7 @@ std::string RecurrentExpansion::Part(const std::string& x, int64_t begin, int64_
 void RecurrentExpansion::States(int64_t d, std::vector<std::string> h, const std::string& c) {
   last_h_[d] = h.back();
   last_c_[d] = c;
+  for (size_t k = 0; k < h.size(); ++k) h[k] = Hold(d, k, h[k], "");
   if (Reversed(d)) std::reverse(h.begin(), h.end());
   h_[d] = std::move(h);
 }

@@ -33,7 +33,7 @@ class RecurrentExpansion {
   RecurrentExpansion(Expansion& e, int64_t gates, std::vector<std::string> defaults)
       : e_(e), gates_(gates), defaults_(std::move(defaults)) {}
 
-  // InvalidArgument: shapes that do not fit. Unimplemented: lengths that differ, activations without rules.
+  // InvalidArgument: shapes that do not fit. Unimplemented: too many steps of time.
   absl::Status Read(int opset);
   int64_t directions() const { return directions_; }
   int64_t hidden() const { return hidden_; }
@@ -47,6 +47,8 @@ class RecurrentExpansion {
   // Numbers [begin, end) of x's last axis.
   std::string Part(const std::string& x, int64_t begin, int64_t end);
 
+  // `after`, or where a sequence has ended before step k of direction d, the state before, which may be empty: zero.
+  std::string Hold(int64_t d, size_t k, const std::string& after, const std::string& before);
   // States [B, H] of one direction, in the order in which it made them. `c`: what Y_c ends with, when there is one.
   void States(int64_t d, std::vector<std::string> h, const std::string& c);
   void Finish();
@@ -54,7 +56,7 @@ class RecurrentExpansion {
  private:
   absl::Status ReadActivations();
   absl::Status CheckShapes() const;
-  absl::Status CheckLengths() const;
+  absl::Status ReadLengths();
   bool Reversed(int64_t d) const { return d == 1 || direction_ == "reverse"; }
   std::string OfDirection(size_t input, int64_t d, int64_t axis);
   std::string Joined(const std::vector<std::string>& values, int64_t axis);
@@ -66,6 +68,7 @@ class RecurrentExpansion {
   int64_t layout_ = 0, directions_ = 1, hidden_ = 0, steps_ = 0;
   std::optional<double> clip_;
   std::vector<Activation> functions_;
+  std::vector<std::string> runs_;            // by time: which sequences are that long, [B, 1]; empty: all of them
   std::vector<std::vector<std::string>> h_;  // by direction and place in time
   std::vector<std::string> last_h_, last_c_;
 };

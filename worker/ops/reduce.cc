@@ -1,5 +1,6 @@
 // ReduceSum and ReduceMean: y = scale * sum of x over axes; ct_x = scale * ct_y, repeated along them. ReduceL1,
-// ReduceSumSquare and ReduceLogSum are sums of, or functions of, those.
+// ReduceSumSquare and ReduceLogSum are sums of, or functions of, those. The mean of nothing is NaN.
+#include <limits>
 #include <numeric>
 
 #include "common/status.h"
@@ -19,7 +20,13 @@ class Reduce : public ReduceOp {
   Reduce(bool mean, ReduceForm form) : ReduceOp(std::move(form), mean ? MeanOf : SumOf), mean_(mean) {}
 
   bool PullbackReadsInput(int, int) const override { return false; }
-  void Forward(const ForwardArgs& args) const override { SumInto(args, args.x[0], args.y[0]); }
+  void Forward(const ForwardArgs& args) const override {
+    if (mean_ && count_ == 0) {  // 0 / 0
+      args.backend.Fill(args.lanes, Elements(out_[0]), std::numeric_limits<double>::quiet_NaN(), args.y[0]);
+      return;
+    }
+    SumInto(args, args.x[0], args.y[0]);
+  }
   void Pullback(int, const PullbackArgs& args, Lanes ct_x) const override {
     args.backend.CopyStrided(args.lanes, in_[0], args.ct_y[0], BroadcastStrides(kept_, in_[0]), ct_x,
                              RowMajorStrides(in_[0]), false, Factor());
@@ -46,18 +53,14 @@ absl::StatusOr<std::unique_ptr<Op>> Make(bool mean, const GraphNode& node) {
   return std::make_unique<Reduce>(mean, std::move(form));
 }
 
-// The node's own axes and attributes, for a sum of `x` in place of its input. With no axes named and noop set, the
-// operators that are expanded return their input as it is.
-absl::StatusOr<bool> ReturnsInput(const Expansion& e) {
-  ASSIGN_OR_RETURN(const ReduceForm form, ReadReduceForm(e.node()));
-  const bool named = e.in().has(1) ? Elements(e.shape(1)) > 0 : form.axes.has_value() && !form.axes->empty();
-  return form.noop && !named;
-}
-std::string SumLike(Expansion& e, const std::string& x) {
+// The node's own axes and attributes, for a sum of `x` in place of its input. Where those name no axis and say that
+// then none is reduced, the sum is `x` itself.
+absl::StatusOr<std::string> SumLike(Expansion& e, const std::string& x) {
   Expansion::Attributes attributes = e.node().attributes;
   std::string axes = e.x(1);
   if (const auto it = attributes.find("axes"); it != attributes.end()) {
-    axes = e.Ints(std::get<std::vector<int64_t>>(it->second));
+    ASSIGN_OR_RETURN(std::vector<int64_t> named, IntsAttribute(e.node(), "axes", {}));
+    axes = e.Ints(std::move(named));
     attributes.erase(it);
   }
   return e.Add("ReduceSum", axes.empty() ? Expansion::Names{x} : Expansion::Names{x, axes}, std::move(attributes));
@@ -69,18 +72,18 @@ absl::StatusOr<std::unique_ptr<Op>> MakeReduceMean(const GraphNode& node, int) {
 absl::StatusOr<std::unique_ptr<Op>> MakeReduceSum(const GraphNode& node, int) { return Make(false, node); }
 
 absl::Status ExpandReduceL1(Expansion& e, int) {
-  ASSIGN_OR_RETURN(const bool same, ReturnsInput(e));
-  e.Output(0, same ? e.x(0) : SumLike(e, e.Add("Abs", {e.x(0)})));
+  ASSIGN_OR_RETURN(std::string sum, SumLike(e, e.Add("Abs", {e.x(0)})));
+  e.Output(0, std::move(sum));
   return absl::OkStatus();
 }
 absl::Status ExpandReduceSumSquare(Expansion& e, int) {
-  ASSIGN_OR_RETURN(const bool same, ReturnsInput(e));
-  e.Output(0, same ? e.x(0) : SumLike(e, e.Add("Mul", {e.x(0), e.x(0)})));
+  ASSIGN_OR_RETURN(std::string sum, SumLike(e, e.Add("Mul", {e.x(0), e.x(0)})));
+  e.Output(0, std::move(sum));
   return absl::OkStatus();
 }
 absl::Status ExpandReduceLogSum(Expansion& e, int) {
-  ASSIGN_OR_RETURN(const bool same, ReturnsInput(e));
-  e.Output(0, same ? e.x(0) : e.Add("Log", {SumLike(e, e.x(0))}));
+  ASSIGN_OR_RETURN(const std::string sum, SumLike(e, e.x(0)));
+  e.Output(0, e.Add("Log", {sum}));
   return absl::OkStatus();
 }
 

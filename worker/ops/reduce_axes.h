@@ -31,7 +31,6 @@ class ReduceOp : public Op {
 
  protected:
   absl::StatusOr<std::vector<int64_t>> Axes(const InputFacts& in) const;  // sorted, in [0, rank)
-  bool ReducesNothing() const { return form_.noop && axes_.empty(); }
 
   std::vector<int64_t> axes_;
   Shape kept_;         // the input's shape with 1 along the reduced axes

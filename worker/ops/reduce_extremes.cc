@@ -108,11 +108,6 @@ class ReduceProd : public ReduceLines {
 class ReduceL2 : public ReduceLines {
  public:
   explicit ReduceL2(ReduceForm form) : ReduceLines(std::move(form), NormOf) {}
-  absl::Status Bind(const InputFacts& facts, const std::vector<Shape>& in, const std::vector<Shape>& out) override {
-    RETURN_IF_ERROR(ReduceLines::Bind(facts, in, out));
-    if (ReducesNothing()) return absl::UnimplementedError("ReduceL2 over an empty list of axes");
-    return absl::OkStatus();
-  }
   bool PullbackReadsOutput(int) const override { return true; }
 
  protected:
@@ -196,9 +191,8 @@ absl::StatusOr<std::unique_ptr<Op>> MakeReduceProd(const GraphNode& node, int) {
   ASSIGN_OR_RETURN(ReduceForm form, ReadReduceForm(node));
   return std::make_unique<ReduceProd>(std::move(form));
 }
-absl::StatusOr<std::unique_ptr<Op>> MakeReduceL2(const GraphNode& node, int opset) {
+absl::StatusOr<std::unique_ptr<Op>> MakeReduceL2(const GraphNode& node, int) {
   ASSIGN_OR_RETURN(ReduceForm form, ReadReduceForm(node));
-  if (form.noop && !form.axes && node.inputs.size() < 2) return MakeIdentity(node, opset);
   return std::make_unique<ReduceL2>(std::move(form));
 }
 absl::StatusOr<std::unique_ptr<Op>> MakeReduceLogSumExp(const GraphNode& node, int) {

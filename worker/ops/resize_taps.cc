@@ -18,8 +18,9 @@ double Coordinate(const std::string& how, int64_t in, int64_t out, double scale,
   const auto at = static_cast<double>(q), n = static_cast<double>(in), m = static_cast<double>(out);
   if (how == "asymmetric") return at / scale;
   if (how == "align_corners") {
-    // By scales, the output's corners are those of its length before that is cut to a whole number.
-    const double length = std::fabs(scale * n - m) < 1e-6 * m ? m : scale * n;
+    // The last output meets the last input, as in torch and ONNX Runtime. Shrunk by a scale, ONNX's own tests take the
+    // output's length before it is cut to a whole number.
+    const double length = out >= in || std::fabs(scale * n - m) < 1e-6 * m ? m : scale * n;
     return out == 1 ? 0.0 : at * (n - 1) / (length - 1);
   }
   if (how == "pytorch_half_pixel") return out == 1 ? 0.0 : (at + 0.5) / scale - 0.5;

@@ -1,7 +1,7 @@
 // ScatterElements and ScatterND: y = x with updates written to (or added at) the places that indices name.
-// Written: ct_x = ct_y, 0 at those places. Added: ct_x = ct_y. ct_updates = ct_y at those places. An index out of range
-// that shows itself only with the numbers makes all of y NaN. Written twice, a place keeps the last update, which ONNX
-// leaves open: the cotangent goes to each.
+// Written: ct_x = ct_y, 0 at those places. Added: ct_x = ct_y. ct_updates = ct_y at those places. Written twice, a
+// place keeps the last update, which ONNX leaves open: that one alone takes the cotangent. An index out of range that
+// shows itself only with the numbers makes all of y NaN, and all of a derivative of that sample.
 #include <algorithm>
 #include <limits>
 
@@ -34,11 +34,14 @@ class ScatterOp : public Op {
   absl::Status Bind(const InputFacts& facts, const std::vector<Shape>& in, const std::vector<Shape>& out) override {
     RETURN_IF_ERROR(Op::Bind(facts, in, out));
     places_ = Places(in[0], in[1]);
+    if (!add_ && Elements(places_.points) > kMostNumbered) {
+      return absl::UnimplementedError(absl::StrCat("more than ", kMostNumbered, " updates"));
+    }
     return absl::OkStatus();
   }
   bool DifferentiableIn(int input) const override { return input != 1; }
-  bool PullbackReadsInput(int ct_input, int input) const override { return input == 1 && (ct_input == 2 || !add_); }
-  int64_t ScratchElements(const Backend&) const override { return Elements(in_[2]); }
+  bool PullbackReadsInput(int, int input) const override { return input == 1; }
+  int64_t ScratchElements(const Backend&) const override { return 2 * Elements(in_[2]) + Elements(out_[0]) + 48; }
   bool HasPushforward() const override { return true; }
 
   void Forward(const ForwardArgs& args) const override {
@@ -48,10 +51,12 @@ class ScatterOp : public Op {
   void Pullback(int input, const PullbackArgs& args, Lanes ct_x) const override {
     if (input == 2) {
       args.backend.TakeIndexed(places_, args.lanes, args.ct_y[0], args.x[1], 0.0, ct_x);
-      return;
+      if (!add_) KeepLast(args, ct_x);
+    } else {
+      Copy(args.lanes, args.ct_y[0], ct_x, args.backend);
+      if (!add_) Clear(args.lanes, args.x[1], ct_x, args.backend, args.scratch);
     }
-    Copy(args.lanes, args.ct_y[0], ct_x, args.backend);
-    if (!add_) Clear(args.lanes, args.x[1], ct_x, args.backend, args.scratch);
+    PoisonUnplaced(places_, args.backend, args.lanes, args.x[1], Elements(in_[input]), ct_x);
   }
   void Pushforward(const PushforwardArgs& args, const std::vector<Lanes>& tan_y) const override {
     if (args.tan_x[0].data != nullptr) {
@@ -64,9 +69,12 @@ class ScatterOp : public Op {
     } else if (!add_ && args.tan_x[0].data != nullptr) {
       Clear(args.lanes, args.x[1], tan_y[0], args.backend, args.scratch);
     }
+    PoisonUnplaced(places_, args.backend, args.lanes, args.x[1], Elements(out_[0]), tan_y[0]);
   }
 
  private:
+  static constexpr int64_t kMostNumbered = int64_t{1} << 24;  // float32 counts no further
+
   void Copy(int64_t lanes, ConstLanes from, Lanes to, const Backend& backend) const {
     backend.CopyStrided(lanes, {Elements(out_[0])}, from, {1}, to, {1}, false, 1.0);
   }
@@ -76,6 +84,26 @@ class ScatterOp : public Op {
     const Lanes zeros{scratch.Take(n * backend.element_bytes()), 0};
     backend.Fill(1, n, 0.0, zeros);
     backend.PutIndexed(places_, lanes, index, zeros, false, 0, x);
+  }
+  // Makes those of ct_updates 0 that others were written over: the updates' own numbers, written in the same way, show
+  // whose stayed.
+  void KeepLast(const PullbackArgs& args, Lanes ct_updates) const {
+    const Backend& backend = args.backend;
+    const Scratch::Frame frame(args.scratch);
+    const int64_t n = Elements(in_[2]), points = Elements(places_.points), bytes = backend.element_bytes();
+    const Lanes number{args.scratch.Take(n * bytes), 0}, last{args.scratch.Take(n * bytes), 0};
+    const Lanes places{args.scratch.Take(Elements(out_[0]) * bytes), 0};
+    backend.Fill(1, points, 1.0, number);
+    backend.Scan(false, false, false, 1, 1, points, 1, number, last);  // 1, 2, ..
+    backend.CopyStrided(1, {points, places_.block}, last, {1, 0}, number, {places_.block, 1}, false, 1.0);
+    for (int64_t lane = 0; lane < args.lanes; ++lane) {
+      const ConstLanes index = From(args.x[1], lane, backend);
+      backend.PutIndexed(places_, 1, index, number, false, 0, places);
+      backend.TakeIndexed(places_, 1, places, index, 0.0, last);
+      backend.Binary(BinaryFunction::kEqual, 1, {n}, last, {1}, number, {1}, last);
+      const Lanes ct = At(ct_updates, lane * ct_updates.stride, backend);
+      backend.Binary(BinaryFunction::kIfTrue, 1, {n}, last, {1}, ct, {1}, ct);
+    }
   }
 
   bool add_;

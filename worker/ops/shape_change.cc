@@ -22,16 +22,17 @@ int64_t BeforeWithin(int64_t before, int64_t product) {
 }
 
 // The axis of `out` along which the samples of `in` lie: as many elements stand before them. With one sample several
-// axes may qualify: one that they stand first in counts most, then the same axis, then one of size 1.
-// FailedPrecondition: the samples are cut up.
-absl::StatusOr<int> ReshapedBatchAxis(const Facts& in, const Shape& out, int64_t batch) {
+// axes may qualify: the likely one, or one that they stand first in counts most, then the same axis, then one of
+// size 1. FailedPrecondition: the samples are cut up.
+absl::StatusOr<int> ReshapedBatchAxis(const Facts& in, const Shape& out, const InputFacts& all) {
+  const int64_t batch = all.batch;
   const int64_t before = BeforeSamples(in);
   int best = -1, best_score = -1;
   int64_t product = 1;
   for (int axis = 0; axis < static_cast<int>(out.size()); ++axis) {
     const int64_t within = BeforeWithin(before, product);
     const int size_score = out[axis] == batch ? (axis == in.batch_axis ? 2 : 1) : 0;
-    const int score = (within == 1 ? 4 : 0) + size_score;
+    const int score = (axis == all.likely_axis ? 8 : 0) + (within == 1 ? 4 : 0) + size_score;
     if (within > 0 && out[axis] % batch == 0 && out[axis] / batch % within == 0 && score > best_score) {
       best = axis;
       best_score = score;
@@ -73,7 +74,7 @@ class ShapeChange : public Op {
   }
   absl::StatusOr<std::vector<int>> FollowBatchAxis(const InputFacts& in, const std::vector<Facts>& out) const override {
     if (in[0].batch_axis < 0) return std::vector<int>{-1};
-    ASSIGN_OR_RETURN(const int axis, ReshapedBatchAxis(in[0], out[0].shape, in.batch));
+    ASSIGN_OR_RETURN(const int axis, ReshapedBatchAxis(in[0], out[0].shape, in));
     return std::vector<int>{axis};
   }
   absl::StatusOr<int64_t> FollowBeforeSamples(const InputFacts& in, const std::vector<Facts>& out) const override {
@@ -87,6 +88,7 @@ class ShapeChange : public Op {
     ASSIGN_OR_RETURN(y.shape, NewShape(in));
     return std::vector<HostTensor>{std::move(y)};
   }
+  InputRole RoleOf(int input) const override { return input == 0 ? InputRole::kNumbers : InputRole::kShape; }
   bool IsAlias() const override { return true; }
   bool DifferentiableIn(int input) const override { return input == 0; }
   std::optional<StridedView> ViewOf(const StridedView& x) const override { return ReshapeView(x, out_[0]); }

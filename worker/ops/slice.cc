@@ -31,6 +31,7 @@ class Slice : public PartsOp {
     return std::vector<int>{axis};
   }
   bool DifferentiableIn(int input) const override { return input == 0; }
+  InputRole RoleOf(int input) const override { return input == 2 ? InputRole::kShape : InputRole::kNumbers; }  // ends
   std::vector<Part> Parts(const InputFacts& facts, const std::vector<Shape>& in,
                           const std::vector<Shape>& out) const override {
     const std::vector<Range> ranges = *Ranges(facts);  // was checked when shapes were inferred

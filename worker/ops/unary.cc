@@ -55,7 +55,8 @@ class UnaryOp : public Op {
   void Multiply(const Args& args, ConstLanes v, Lanes out) const {
     const int64_t n = Elements(in_[0]);
     if (reads_ == Reads::kSaved) {
-      args.backend.Binary(BinaryFunction::kMul, args.lanes, {n}, v, {1}, args.saved, {1}, out);
+      args.backend.BinaryTerm(BinaryFunction::kMul, 1, args.lanes, {n}, {args.saved, {1}, {}, {1}}, v, {1}, out, {1},
+                              false);
     } else {
       args.backend.UnaryPullback(function_, params_, args.lanes, n, args.x[0], args.y[0], v, out);
     }

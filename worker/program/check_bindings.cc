@@ -66,6 +66,10 @@ absl::Status CheckOperators(const Graph& graph, const std::vector<const GraphNod
   std::map<std::string, std::vector<std::string>> unsupported;
   for (const GraphNode* node : nodes) {
     const int64_t opset = node->opset_version == 0 ? graph.opset_version : node->opset_version;
+    if (node->domain.empty() && opset > kNewestOpset) {
+      return absl::UnimplementedError(absl::StrCat("opset ", opset, " is newer than the newest known, ", kNewestOpset,
+                                                   "; export the model with that or an older one"));
+    }
     if (FindOp(node->domain, node->op_type, opset) == nullptr) {
       unsupported[node->domain.empty() ? node->op_type : absl::StrCat(node->domain, ".", node->op_type)].push_back(
           node->name);

@@ -1,5 +1,7 @@
 // The sample program: the network for ONE sample, with shapes known, integers folded and the batch followed through.
 // In: a graph and what its inputs are bound to. Out: values and nodes that nothing after this step reads ONNX for.
+// Where the samples lie is found with a stand-in for their number; numbers that a graph computes from its shapes are
+// those of the batches that are bound.
 // The batch axis stays in a sample's shape with size 1 (or what one sample holds of a merged axis): the memory is the
 // same as without it, and every operator keeps its own axes, perms and targets.
 // A graph that mixes samples (a mean over the batch) is coupled: then the whole batch is the one sample.
@@ -28,7 +30,8 @@ struct Bindings {
   std::map<std::string, BoundTensor> weights;
   std::map<std::string, BoundTensor> inputs;  // samples along axis 0
   std::map<std::string, BoundTensor> shared_inputs;
-  std::string output;  // empty: the graph's only one
+  std::string output;                   // empty: the graph's only one
+  std::optional<int64_t> second_batch;  // samples of a pairwise target's second batch
 };
 
 struct ProgramValue {

@@ -1,4 +1,5 @@
-// Every golden case against the frameworks' own float64 Jacobians, over backends and types.
+// Every golden case against the frameworks' own float64 Jacobians, over backends and types: those of the host, or with
+// JACSERVE_CUDA_SIM the GPU's on the simulated GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,10 +17,15 @@ struct Setup {
   double tolerance;  // of the block's largest absolute value
 };
 
+#ifdef JACSERVE_CUDA_SIM
+constexpr Setup kSetups[] = {{"cuda_float32", BackendKind::kCuda, DType::kFloat32, 1e-4},
+                             {"cuda_float64", BackendKind::kCuda, DType::kFloat64, 1e-9}};
+#else
 constexpr Setup kSetups[] = {{"reference_float64", BackendKind::kReference, DType::kFloat64, 1e-9},
                              {"reference_float32", BackendKind::kReference, DType::kFloat32, 1e-4},
                              {"cpu_float32", BackendKind::kCpu, DType::kFloat32, 1e-4},
                              {"cpu_float64", BackendKind::kCpu, DType::kFloat64, 1e-9}};
+#endif
 
 constexpr const char* kCases[] = {"batchnorm_eval",
                                   "cnn_maxpool_logsoftmax",

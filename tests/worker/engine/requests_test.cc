@@ -96,6 +96,17 @@ TEST_P(BadRequests, AreRefusedInTheUsersNames) {
 INSTANTIATE_TEST_SUITE_P(Table, BadRequests, testing::ValuesIn(kBadRequests),
                          [](const auto& info) { return info.param.name; });
 
+TEST(Requests, Tf32IsRefusedByBackendsThatHaveNone) {
+  JacobianProblem problem = Pairwise();
+  problem.tf32 = true;
+  for (const auto& [backend, name] : {std::pair(BackendKind::kCpu, "cpu"), {BackendKind::kReference, "reference"}}) {
+    const absl::Status status = Engine::Create(problem, {.backend = backend}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(std::string("the backend here is ") + name));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("ask for fp32"));
+  }
+}
+
 TEST(Requests, EmptyBatchesGiveEmptyResults) {
   for (const auto& [first, second] : {std::pair{0, 4}, {5, 0}, {0, 0}}) {
     JacobianProblem problem = Pairwise();
@@ -118,6 +129,23 @@ TEST(Requests, RowsOutsideTheTargetAreOutOfRange) {
     const absl::Status status = (*engine)->ComputeRows(rows, gather, [] { return false; });
     EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << rows.begin << " " << rows.count;
   }
+}
+
+TEST(Requests, DiscardedRowsAreDoneWithoutSlabs) {
+  class Listener : public RowConsumer {
+   public:
+    absl::Status OnSlab(const Slab&) override { return absl::InternalError("a slab"); }
+    absl::Status OnRowsDone(RowRange rows) override {
+      done.Add(rows);
+      return absl::OkStatus();
+    }
+    RowSet done;
+  };
+  const auto engine = *Engine::Create(Pairwise(), {.threads = 2, .discard_rows = true});
+  Listener listener;
+  const absl::Status status = engine->ComputeRows({0, engine->layout().rows}, listener, [] { return false; });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(listener.done.count(), engine->layout().rows);
 }
 
 TEST(Requests, CancellingEndsTheComputation) {

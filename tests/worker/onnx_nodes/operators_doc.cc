@@ -20,7 +20,8 @@ constexpr char kHead[] =
     "# Operators\n\n"
     "Written by `make operators-doc` from the operator table (`worker/ops/op_table.h`) and from ONNX's own operator\n"
     "tests, which run forward on the `reference` and `cpu` backends in float32 and float64. Derivatives are compared\n"
-    "with central differences, and pushed forward against pulled back, in `tests/worker/ops`.\n\n"
+    "with central differences, and pushed forward against pulled back, in `tests/worker/ops`. What they\n"
+    "are at kinks and ties is in [conventions.md](conventions.md).\n\n"
     "An operator is a rule of its own, or a graph of others. Its opset range is what it understands; a newer file is\n"
     "refused by name.\n\n"
     "| operator | opsets | made of | tests passed | refused |\n|---|---|---|---|---|\n";

@@ -26,10 +26,10 @@ absl::StatusOr<Value> Evaluate(const Graph& graph, const NamedTensors& inputs, c
   ASSIGN_OR_RETURN(SampleProgram program, CompileSharedProgram(graph, bindings));
   PullbackPlan plan;
   plan.keep_saved.assign(program.nodes.size(), false);
-  Scratch scratch(SharedValues::ScratchBytes(program, backend));
+  ASSIGN_OR_RETURN(Scratch scratch, Scratch::Make(backend.memory(), SharedValues::ScratchBytes(program, backend)));
   const JacobianProblem problem{.shared_inputs = inputs};
   SharedValues shared;
-  shared.Compute(program, plan, problem, backend, ValueRounding(backend, std::nullopt), scratch);
+  RETURN_IF_ERROR(shared.Compute(program, plan, problem, backend, ValueRounding(backend, std::nullopt), scratch));
   const ProgramValue& value = program.values[program.output];
   const void* data = shared.Value(value.root).data;
   Value result{value.shape};
@@ -76,7 +76,7 @@ absl::Status RunWith(const Graph& graph, const NamedTensors& inputs, const Named
   for (const DType precision : {DType::kFloat64, DType::kFloat32}) {
     for (const bool cpu : {false, true}) {
       const auto backend = cpu ? MakeCpuBackend(precision) : MakeReferenceBackend(precision);
-      backend->PrepareThread();
+      ASSIGN_OR_RETURN(const std::shared_ptr<void> entered, backend->EnterThread());
       for (const auto& [name, expected] : outputs) {
         ASSIGN_OR_RETURN(const Value got, Evaluate(graph, inputs, name, *backend));
         RETURN_IF_ERROR(

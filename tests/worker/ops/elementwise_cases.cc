@@ -151,6 +151,18 @@ void AddCasts(std::vector<OpCase>& cases) {
                         .Node("Mul", {"f", "x"}, "y")
                         .Done());
   }
+  // Only the type of input 1 counts, whichever of the two differs per sample.
+  const auto like = [&](const std::string& name, OpCaseBuilder builder) {
+    cases.push_back(builder.Node("Mul", {"x", "c"}, "p").Node("Mul", {"p", "w"}, "y").Done());
+    cases.back().name = name;
+  };
+  const auto start = [] { return OpCaseBuilder("").X({4}).W("w", {4}); };
+  like("CastLikeSharedAsSamples", start().Node("CastLike", {"w", "x"}, "c"));
+  like("CastLikeSamplesAsShared", start().Node("CastLike", {"x", "w"}, "c"));
+  like("CastLikeSharedResult",
+       start().Node("Exp", {"w"}, "e").Node("Mul", {"x", "x"}, "h").Node("CastLike", {"e", "h"}, "c"));
+  like("CastLikeSharedView",
+       start().I("axes", {0}).Node("Unsqueeze", {"w", "axes"}, "u").Node("CastLike", {"u", "x"}, "c"));
   cases.push_back(OpCaseBuilder("IntegersAtRunTime")
                       .X({2})
                       .IntInput("i", {2}, {7, -7, 3, 0, -2, 9})

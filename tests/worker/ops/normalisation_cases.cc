@@ -123,6 +123,23 @@ void AddNorms(std::vector<OpCase>& cases) {
                       .X({2, 2, 2})
                       .Node("MeanVarianceNormalization", {"x"}, "y")
                       .Done());
+  // GroupNorm as exporters write it: instances of groups, then weights that are cast like the activation.
+  cases.push_back(OpCaseBuilder("GroupNormOfInstances")
+                      .X({4, 2, 2})
+                      .W("w", {4, 1, 1})
+                      .W("b", {4, 1, 1})
+                      .F("one", {1, 1})
+                      .F("zero", {0, 0})
+                      .I("groups", {0, 2, -1})
+                      .Node("Shape", {"x"}, "shape")
+                      .Node("Reshape", {"x", "groups"}, "g")
+                      .Node("InstanceNormalization", {"g", "one", "zero"}, "n")
+                      .Node("Reshape", {"n", "shape"}, "a")
+                      .Node("CastLike", {"w", "a"}, "wa")
+                      .Node("Mul", {"a", "wa"}, "m")
+                      .Node("CastLike", {"b", "m"}, "bm")
+                      .Node("Add", {"m", "bm"}, "y")
+                      .Done());
 }
 
 }  // namespace

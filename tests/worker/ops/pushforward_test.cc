@@ -121,7 +121,7 @@ class OneSample {
   SampleProgram program_;
   std::vector<Numbers> numbers_;  // by root
   std::unique_ptr<Backend> backend_ = MakeReferenceBackend(DType::kFloat64);
-  Scratch scratch_{int64_t{1} << 20};
+  Scratch scratch_ = *Scratch::Make(backend_->memory(), int64_t{1} << 20);
   std::mt19937 generator_{5};
 };
 

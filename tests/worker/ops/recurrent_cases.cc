@@ -9,7 +9,7 @@ using Strings = std::vector<std::string>;
 struct Net {
   std::string op;
   int64_t gates = 1, directions = 1;
-  bool bias = true, states = false, peepholes = false, layout = false;
+  bool bias = true, states = false, peepholes = false, layout = false, lengths = false;
 };
 
 constexpr int64_t kSteps = 3, kInputs = 2, kHidden = 2;
@@ -42,6 +42,10 @@ void AddNet(std::vector<OpCase>& cases, const std::string& name, const Net& net,
     builder.W("p", {d, 3 * kHidden});
     in[7] = "p";
   }
+  if (net.lengths) {
+    builder.IntInput("n", {}, {1, 3, 2});
+    in[4] = "n";
+  }
   while (in.back().empty()) in.pop_back();
   if (d == 2) attributes["direction"] = std::string("bidirectional");
   if (net.layout) attributes["layout"] = int64_t{1};
@@ -66,6 +70,8 @@ void AddRecurrent(std::vector<OpCase>& cases) {
     AddNet(cases, net.op + "Reverse", {net.op, net.gates, 1, false}, {{"direction", std::string("reverse")}});
     AddNet(cases, net.op + "Bidirectional", {net.op, net.gates, 2, true, true}, {});
     AddNet(cases, net.op + "BatchFirst", {net.op, net.gates, 2, true, true, false, true}, {});
+    AddNet(cases, net.op + "Lengths", {net.op, net.gates, 2, true, true, false, false, true}, {});
+    AddNet(cases, net.op + "LengthsFromZero", {net.op, net.gates, 1, true, false, false, true, true}, {});
     AddNet(cases, net.op + "LastState", {net.op, net.gates, 1, true, true}, {}, false);
   }
   const Attributes after = {{"linear_before_reset", int64_t{1}}};

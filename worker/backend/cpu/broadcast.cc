@@ -172,7 +172,7 @@ void BroadcastTerm(BinaryFunction f, int side, int64_t lanes, const Shape& shape
       const T* factor = Stretch(run[3], runs.step(3), begin, n, v_buffer.data());
       T* result = direct ? to + begin : term.data();
       if (square) {
-        BinaryForward(BinaryFunction::kMul, n, a, factor, result);
+        BinaryTerm(BinaryFunction::kMul, 1, n, a, a, a, factor, result);
         BinaryForward(BinaryFunction::kAdd, n, result, result, result);
       } else {
         const T* b = Stretch(run[1], runs.step(1), begin, n, b_buffer.data());

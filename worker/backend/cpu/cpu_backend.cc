@@ -32,9 +32,10 @@ template <class T>
 class CpuBackend : public ReferenceBackend<T> {
  public:
   std::string_view name() const override { return "cpu"; }
-  void PrepareThread() const override {
+  absl::StatusOr<std::shared_ptr<void>> EnterThread() const override {
     omp_set_num_threads(1);
     openblas_set_num_threads(1);
+    return nullptr;
   }
 
   void Unary(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x, Lanes y) const override {
@@ -114,8 +115,14 @@ class CpuBackend : public ReferenceBackend<T> {
     for (int64_t lane = 0; lane < lanes; ++lane) copy.Run(src.At<T>(lane), dst.At<T>(lane));
   }
 
+  void Fill(int64_t lanes, int64_t n, double value, Lanes x) const override {
+    if (value != 0.0) return ReferenceBackend<T>::Fill(lanes, n, value, x);
+    for (int64_t lane = 0; lane < lanes; ++lane) std::memset(x.At<T>(lane), 0, n * sizeof(T));
+  }
+
   // Rows are products of the shape of one row whatever their number, so that a row's bits are its own.
   void Gemm(const GemmShape& s, int64_t lanes, ConstLanes a, ConstLanes b, Lanes c) const override {
+    if (s.k == 0) return ReferenceBackend<T>::Gemm(s, lanes, a, b, c);  // oneDNN leaves C as it is
     for (int64_t lane = 0; lane < lanes; ++lane) {
       Product(s, a.At<T>(lane), b.At<T>(lane), c.At<T>(lane));
     }

@@ -43,7 +43,7 @@ template <class T>
 using D = hn::ScalableTag<T>;
 
 // out = f(x), vector by vector; the last, shorter one goes through a whole vector, so that every number's steps are the
-// same. kTerm: out = v * df(x).
+// same. kTerm: out = Term(v, df(x)) of formulas.h.
 template <class Function, bool kTerm, class T>
 void MapVectors(int64_t n, T alpha, const T* x, const T* v, T* out) {
   const D<T> d;
@@ -52,8 +52,10 @@ void MapVectors(int64_t n, T alpha, const T* x, const T* v, T* out) {
   const auto step = [&](const T* from, const T* factor, T* to) {
     const auto value = hn::LoadU(d, from);
     if constexpr (kTerm) {
-      const auto slope = Function::D(d, value, parameter);
-      hn::StoreU(hn::Mul(hn::LoadU(d, factor), hn::IfThenElse(hn::Eq(value, value), slope, value)), d, to);
+      const auto slope = hn::IfThenElse(hn::Eq(value, value), Function::D(d, value, parameter), value);
+      const auto by = hn::LoadU(d, factor);
+      const auto none = hn::Or(hn::Eq(by, hn::Zero(d)), hn::Eq(slope, hn::Zero(d)));
+      hn::StoreU(hn::IfThenZeroElse(none, hn::Mul(by, slope)), d, to);
     } else {
       hn::StoreU(hn::IfThenElse(hn::Eq(value, value), Function::F(d, value, parameter), value), d, to);
     }
@@ -101,9 +103,9 @@ bool UnaryForwardImpl(UnaryFunction f, T alpha, T beta, int64_t n, const T* x, T
 template <class T>
 bool UnaryTermImpl(UnaryFunction f, T alpha, T beta, int64_t n, const T* x, const T* y, const T* v, T* out) {
   switch (f) {
-#define X(Name)                                                                                 \
-  case UnaryFunction::k##Name:                                                                  \
-    for (int64_t p = 0; p < n; ++p) out[p] = v[p] * Unary##Name<T>::D(x[p], y[p], alpha, beta); \
+#define X(Name)                                                                                      \
+  case UnaryFunction::k##Name:                                                                       \
+    for (int64_t p = 0; p < n; ++p) out[p] = Term(v[p], Unary##Name<T>::D(x[p], y[p], alpha, beta)); \
     return true;
     JACSERVE_CPU_UNARY_TERM(X)
 #undef X
@@ -136,9 +138,9 @@ void BinaryForwardImpl(BinaryFunction f, int64_t n, const T* a, const T* b, T* o
 template <int side, class T>
 void BinaryTermImpl(BinaryFunction f, int64_t n, const T* a, const T* b, const T* y, const T* v, T* out) {
   switch (f) {
-#define X(Name, formula, da_bits, da, db_bits, db)                                                       \
-  case BinaryFunction::k##Name:                                                                          \
-    for (int64_t p = 0; p < n; ++p) out[p] = v[p] * Binary##Name<T>::template D<side>(a[p], b[p], y[p]); \
+#define X(Name, formula, da_bits, da, db_bits, db)                                                            \
+  case BinaryFunction::k##Name:                                                                               \
+    for (int64_t p = 0; p < n; ++p) out[p] = Term(v[p], Binary##Name<T>::template D<side>(a[p], b[p], y[p])); \
     return;
     JACSERVE_BINARY(X)
 #undef X

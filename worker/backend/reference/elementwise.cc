@@ -32,9 +32,9 @@ void ReferenceBackend<T>::UnaryPullback(UnaryFunction f, UnaryParams params, int
     const T* out = y.data ? y.At<T>(lane) : ct_out;
     T* ct_in = ct_x.At<T>(lane);
     switch (f) {
-#define X(Name, reads, formula, derivative)                                                               \
-  case UnaryFunction::k##Name:                                                                            \
-    for (int64_t p = 0; p < n; ++p) ct_in[p] = ct_out[p] * Unary##Name<T>::D(in[p], out[p], alpha, beta); \
+#define X(Name, reads, formula, derivative)                                                                    \
+  case UnaryFunction::k##Name:                                                                                 \
+    for (int64_t p = 0; p < n; ++p) ct_in[p] = Term(ct_out[p], Unary##Name<T>::D(in[p], out[p], alpha, beta)); \
     break;
       JACSERVE_UNARY(X)
 #undef X
@@ -82,7 +82,7 @@ void ReferenceBackend<T>::BinaryTerm(BinaryFunction f, int side, int64_t lanes, 
                       {bits & kReadsA ? &at.a_strides : &none, bits & kReadsB ? &at.b_strides : &none,
                        bits & kReadsY ? &y_strides : &none, &v_strides, &out_strides},
                       [&](const std::array<int64_t, 5>& o) {
-                        const T term = factor[o[3]] * derivative(a[o[0]], b[o[1]], y[o[2]]);
+                        const T term = Term(factor[o[3]], derivative(a[o[0]], b[o[1]], y[o[2]]));
                         to[o[4]] = term + (accumulate ? to[o[4]] : T(0));
                       });
     };

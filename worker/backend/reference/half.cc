@@ -1,4 +1,6 @@
 // Rounding of float32 values to 16-bit formats.
+#include <atomic>
+
 #include "common/status.h"
 #include "worker/backend/reference/reference_backend.h"
 
@@ -20,16 +22,17 @@ HalfLoss RoundAll(int64_t n, float* x) {
 }  // namespace
 
 template <class T>
-HalfLoss ReferenceBackend<T>::RoundToHalf(HalfFormat format, int64_t lanes, int64_t n, Lanes x) const {
+void ReferenceBackend<T>::RoundToHalf(HalfFormat format, int64_t lanes, int64_t n, Lanes x, HalfLoss* loss) const {
   JACSERVE_CHECK(dtype() == DType::kFloat32);
-  HalfLoss loss;
+  HalfLoss sum;
   for (int64_t lane = 0; lane < lanes; ++lane) {
     const HalfLoss one = format == HalfFormat::kFloat16 ? RoundAll<RoundToFloat16>(n, x.At<float>(lane))
                                                         : RoundAll<RoundToBfloat16>(n, x.At<float>(lane));
-    loss.underflows += one.underflows;
-    loss.overflows += one.overflows;
+    sum.underflows += one.underflows;
+    sum.overflows += one.overflows;
   }
-  return loss;
+  std::atomic_ref<int64_t>(loss->underflows) += sum.underflows;
+  std::atomic_ref<int64_t>(loss->overflows) += sum.overflows;
 }
 
 template class ReferenceBackend<float>;

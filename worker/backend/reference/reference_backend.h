@@ -10,6 +10,7 @@ class ReferenceBackend : public Backend {
  public:
   std::string_view name() const override { return "reference"; }
   DType dtype() const override { return sizeof(T) == 4 ? DType::kFloat32 : DType::kFloat64; }
+  const Memory& memory() const override { return memory_; }
 
   void Unary(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x, Lanes y) const override;
   void UnaryPullback(UnaryFunction f, UnaryParams params, int64_t lanes, int64_t n, ConstLanes x, ConstLanes y,
@@ -56,8 +57,11 @@ class ReferenceBackend : public Backend {
   void Softmax(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes x, Lanes y) const override;
   void SoftmaxPullback(bool log, int64_t lanes, int64_t outer, int64_t n, int64_t inner, ConstLanes y, ConstLanes ct_y,
                        Lanes ct_x) const override;
-  HalfLoss RoundToHalf(HalfFormat format, int64_t lanes, int64_t n, Lanes x) const override;
+  void RoundToHalf(HalfFormat format, int64_t lanes, int64_t n, Lanes x, HalfLoss* loss) const override;
   int64_t ConvScratchElements(const WindowGeometry& g) const override;
+
+ private:
+  HostMemory memory_;
 };
 
 }  // namespace jacserve::worker
