@@ -8,18 +8,11 @@
 
 #include "bench/floors.h"
 #include "bench/run_engine.h"
+#include "bench/seed_flops.h"
 #include "common/process.h"
 
 namespace jacserve::bench {
 namespace {
-
-// Forward once per sample, then per row and term: pull back through every layer behind the first, and the weights'
-// rows.
-constexpr double kConv1 = 2.0 * 32 * 225 * 128, kConv2 = 2.0 * 64 * 64 * 512, kConv3 = 2.0 * 64 * 64 * 576;
-constexpr double kDense0 = 2.0 * 4096 * 256, kDense1 = 2.0 * 256 * 64;
-constexpr double kForward = kConv1 + kConv2 + kConv3 + kDense0 + kDense1;
-constexpr double kGemmFlopsPerTerm = kConv1 + 2 * kConv2 + 2 * kConv3 + kDense0 + kDense1;
-constexpr double kFlops = 112 * kForward + 3136 * 2 * kGemmFlopsPerTerm;
 
 int Main(int threads) {
   constexpr RowRange kAll{0, 3136}, kFirst{0, 1568}, kSecond{1568, 1568};
@@ -42,8 +35,9 @@ int Main(int threads) {
       "{\"gemm_flops_per_second\": %.4g, \"fill_bytes_per_second\": %.4g, \"flops\": %.4g, \"bytes\": %ld, "
       "\"engine_seconds\": %.3f, \"floor_seconds\": %.3f, \"one_engine_seconds\": %.3f, "
       "\"two_side_by_side_seconds\": %.3f, \"linearize\": %.3f, \"pullback\": %.3f, \"rows\": %.3f}\n",
-      peak, fill, kFlops, engine.bytes, engine.seconds, kFlops / peak + static_cast<double>(engine.bytes) / fill, one,
-      both, engine.effort.linearize, engine.effort.pullback, engine.effort.rows);
+      peak, fill, kSeedFlops, engine.bytes, engine.seconds,
+      kSeedFlops / peak + static_cast<double>(engine.bytes) / fill, one, both, engine.effort.linearize,
+      engine.effort.pullback, engine.effort.rows);
   return 0;
 }
 

@@ -1,6 +1,7 @@
 """The Jacobian of seed_full as an expert writes it in JAX: one pullback of f per sample and pair, vmapped, jitted.
 
-usage: seed_jax.py CASE_FOLDER; prints one JSON object {"seconds": whole Jacobian after compilation, "version": ...}.
+usage: seed_jax.py CASE_FOLDER, on JAX's own device; prints one JSON object {"seconds": whole Jacobian after compilation,
+"version": ...}.
 For every i: rows (i, :) = vmap over j of [pullback at x_i of dM/du_i + pullback at y_j of dM/dv_j].
 """
 import json

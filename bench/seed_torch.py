@@ -1,7 +1,7 @@
 """The Jacobian of seed_full as an expert writes it in torch: vmap over the second batch of grad of one pair.
 
-usage: seed_torch.py CASE_FOLDER; prints one JSON object {"seconds": whole Jacobian, "version", "note"}. A quarter of
-the first batch's rows is timed, since every one costs the same.
+usage: seed_torch.py CASE_FOLDER [cpu|cuda]; prints one JSON object {"seconds": whole Jacobian, "version", "note"}. A
+quarter of the first batch's rows is timed, since every one costs the same.
 """
 import json
 import sys
@@ -34,19 +34,26 @@ def similarity(params, x, y):
     return -torch.dot(unit(encode(params, x)), unit(encode(params, y)))
 
 
-def main(folder):
+def main(folder, device="cpu"):
+    def finish():
+        if device == "cuda":
+            torch.cuda.synchronize()
+
     weights = np.load(folder + "/weights.npz")
-    params = {name: torch.from_numpy(weights[name]) for name in weights.files if not name.startswith("dense2")}
-    x, y = (torch.from_numpy(np.load(f"{folder}/{name}.npy")) for name in "xy")
+    names = [name for name in weights.files if not name.startswith("dense2")]
+    params = {name: torch.from_numpy(weights[name]).to(device) for name in names}
+    x, y = (torch.from_numpy(np.load(f"{folder}/{name}.npy")).to(device) for name in "xy")
     rows_of = vmap(grad(similarity), in_dims=(None, None, 0))
     rows_of(params, x[0], y[:14])
+    finish()
     timed = len(x) // 4
     begin = time.perf_counter()
     for x_i in x[:timed]:
         for first in range(0, len(y), 14):
             rows_of(params, x_i, y[first:first + 14])
+    finish()
     seconds = (time.perf_counter() - begin) * len(x) / timed
     print(json.dumps({"seconds": seconds, "version": torch.__version__, "note": " (from a quarter)"}))
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])
