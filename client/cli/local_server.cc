@@ -134,10 +134,13 @@ absl::Status LocalServer::Spawn(const std::string& program, const LocalServerOpt
                                     Cat(folder_, "/state"),
                                     "--local-workers",
                                     options.workers,
-                                    "--worker-memory-budget",
-                                    Cat(options.worker_memory_budget_bytes),
+                                    "--device",
+                                    options.device,
                                     "--log-level",
                                     "warning"};
+  if (!options.worker_memory_budget.empty()) {
+    words.insert(words.end(), {"--worker-memory-budget", options.worker_memory_budget});
+  }
   std::vector<std::string> entries = EnvironmentFor(folder_);
   const std::vector<char*> arguments = PointersTo(words), environment = PointersTo(entries);
   const std::string log = Cat(folder_, "/log");

@@ -16,8 +16,9 @@ namespace jacserve::client {
 
 struct LocalServerOptions {
   std::string workers = "auto";  // a count or "auto"
-  int64_t worker_memory_budget_bytes = int64_t{2} << 30;
-  std::string program;  // empty: looked for (FindCoordinator)
+  std::string device = "auto";
+  std::string worker_memory_budget;  // empty: the worker's default
+  std::string program;               // empty: looked for (FindCoordinator)
 };
 
 // Beside this program, in the folder JACSERVE_BIN, or on PATH. NotFound: nowhere.

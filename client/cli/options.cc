@@ -36,7 +36,7 @@ sums of rows with that of the block's largest norm when it is greater.
 
 // As CLI11 fills them, before they are checked.
 struct RawOptions {
-  std::string server, local, memory_budget, rows;
+  std::string server, local, device, memory_budget, rows;
 };
 
 void AddServerOptions(CLI::App& command, Options& options, RawOptions& raw) {
@@ -45,7 +45,16 @@ void AddServerOptions(CLI::App& command, Options& options, RawOptions& raw) {
       .add_option("--local", raw.local, "Start a private coordinator with N workers, or 'auto', and end it afterwards")
       ->type_name("N")
       ->excludes(server);
-  command.add_option("--memory-budget", raw.memory_budget, "Memory of each private worker, as 512MiB (default 2GiB)")
+  command
+      .add_option(
+          "--device", raw.device,
+          "What private workers compute on: auto (each GPU, without any the CPU), cpu, cuda, or reference: plain "
+          "loops, for comparison")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda", "reference"}))
+      ->excludes(server);
+  command
+      .add_option("--memory-budget", raw.memory_budget,
+                  "Memory of each private worker, as 512MiB; of a GPU also as 80% of what is free (default 2GiB, 80%)")
       ->type_name("SIZE")
       ->excludes(server);
   command.add_flag("--json", options.json, "Print one JSON object on the last line, also for errors");
@@ -87,9 +96,11 @@ void AddJacobianOptions(CLI::App& command, Options& options, RawOptions& raw) {
   command.add_option("--rows", raw.rows, "Only these rows of the flattened target, END not included")
       ->type_name("BEGIN:END");
   command
-      .add_option("--precision", jacobian.precision,
-                  "Arithmetic (default fp32); fp16 and bf16 round values between operators, sums stay fp32")
-      ->check(CLI::IsMember({"fp32", "fp64", "fp16", "bf16"}));
+      .add_option(
+          "--precision", jacobian.precision,
+          "Arithmetic (default fp32); tf32, on GPUs, rounds the factors of products, fp16 and bf16 values between "
+          "operators; sums stay fp32")
+      ->check(CLI::IsMember({"fp32", "fp64", "tf32", "fp16", "bf16"}));
   command.add_option("--out", jacobian.out, "Folder for the result, or 'none' to discard the rows (default)")
       ->type_name("DIR|none");
   command.add_option("--verify", jacobian.verify, "Compare with this file and fail when a figure is off")
@@ -142,11 +153,15 @@ absl::Status ChooseServer(const RawOptions& raw, const std::string& server_from_
     }
     choice.local = raw.local;
   }
+  for (const auto& [option, text] :
+       {std::pair<const char*, const std::string&>{"--memory-budget", raw.memory_budget}, {"--device", raw.device}}) {
+    if (!text.empty() && !choice.server.empty()) return Wrong(option, "is for private workers; it needs --local");
+  }
+  if (!raw.device.empty()) choice.device = raw.device;
   if (raw.memory_budget.empty()) return absl::OkStatus();
-  if (!choice.server.empty()) return Wrong("--memory-budget", "is for private workers; it needs --local");
-  const absl::StatusOr<int64_t> budget = ParseSize(raw.memory_budget);
-  if (!budget.ok()) return Wrong("--memory-budget", std::string(budget.status().message()));
-  choice.memory_budget_bytes = *budget;
+  const absl::Status budget = CheckSizeOrPercent(raw.memory_budget);
+  if (!budget.ok()) return Wrong("--memory-budget", std::string(budget.message()));
+  choice.memory_budget = raw.memory_budget;
   return absl::OkStatus();
 }
 

@@ -15,9 +15,10 @@ enum class Command { kJacobian, kDescribe, kWorkers, kInfo, kVersion };
 
 // Which server does the work: the one at `server`, or, when that is empty, a private one with `local` workers.
 struct ServerChoice {
-  std::string server;                              // HOST:PORT
-  std::string local = "auto";                      // a count or "auto"
-  int64_t memory_budget_bytes = int64_t{2} << 30;  // per private worker
+  std::string server;           // HOST:PORT
+  std::string local = "auto";   // a count or "auto"
+  std::string device = "auto";  // of private workers: "auto", "cpu", "cuda" or "reference"
+  std::string memory_budget;    // of each, "512MiB" or of a GPU "80%"; empty: the worker's default
 };
 
 struct JacobianArguments {

@@ -135,6 +135,11 @@ absl::Status RunWorkers(const Options& options, const std::stop_source& stop, Co
                                       {"memory_budget_bytes", worker.memory_budget_bytes()},
                                       {"peak_rss_bytes", worker.peak_rss_bytes()},
                                       {"rows_done", worker.rows_done()}});
+    if (!worker.has_gpu()) continue;
+    output.json["workers"].back()["gpu"] = {{"uuid", worker.gpu().uuid()},
+                                            {"compute_capability", worker.gpu().compute_capability()},
+                                            {"driver", worker.gpu().driver()},
+                                            {"memory_bytes", worker.gpu().memory_bytes()}};
   }
   output.text = table.Text();
   return absl::OkStatus();

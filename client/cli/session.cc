@@ -21,7 +21,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(const ServerChoice& choic
   if (target.empty()) {
     LocalServerOptions options;
     options.workers = choice.local;
-    options.worker_memory_budget_bytes = choice.memory_budget_bytes;
+    options.device = choice.device;
+    options.worker_memory_budget = choice.memory_budget;
     ASSIGN_OR_RETURN(session->local_, LocalServer::Start(options, stop));
     target = session->local_->target();
   }

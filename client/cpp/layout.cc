@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::pair<v1::Precision, std::string_view> kPrecisions[] = {{v1::PRECISION_FP32, "fp32"},
                                                                       {v1::PRECISION_FP64, "fp64"},
+                                                                      {v1::PRECISION_TF32, "tf32"},
                                                                       {v1::PRECISION_FP16, "fp16"},
                                                                       {v1::PRECISION_BF16, "bf16"}};
 

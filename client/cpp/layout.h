@@ -47,7 +47,7 @@ bool SameNumbers(const Layout& a, const Layout& b);
 // `rows` of the result are those of the header. DataLoss: sizes, types or names that no server may send.
 absl::StatusOr<Layout> LayoutOf(const v1::JacobianHeader& header);
 
-std::string_view NameOf(v1::Precision precision);     // "fp32", "fp64", "fp16" or "bf16"
+std::string_view NameOf(v1::Precision precision);     // "fp32", "fp64", "tf32", "fp16" or "bf16"
 v1::Precision PrecisionNamed(std::string_view name);  // PRECISION_UNSPECIFIED: no such name
 
 }  // namespace jacserve::client

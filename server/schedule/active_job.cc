@@ -13,6 +13,12 @@
 namespace jacserve::server {
 namespace {
 
+constexpr size_t kMostRuns = 4096;  // so that a summary stays far below gRPC's limit of a message
+
+double Seconds(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
 // The smallest range that holds them all.
 RowRange Hull(const std::vector<RowRange>& ranges) {
   if (ranges.empty()) return {};
@@ -85,11 +91,22 @@ void ActiveJob::AddDelivered(int64_t payload_bytes) {
   payload_bytes_ += payload_bytes;
 }
 
+void ActiveJob::AddRun(const std::string& worker_id, RowRange rows, double begin, double end, bool completed) {
+  std::lock_guard lock(mutex_);
+  if (runs_.size() == kMostRuns) return;
+  v1::ShardRun& run = runs_.emplace_back();
+  run.set_worker_id(worker_id);
+  if (rows.count > 0) *run.mutable_rows() = ToProto(rows);
+  run.set_begin_seconds(begin - Seconds(started_));
+  run.set_end_seconds(end - Seconds(started_));
+  run.set_completed(completed);
+}
+
 v1::JacobianSummary ActiveJob::Summary() const {
   std::lock_guard lock(mutex_);
   v1::JacobianSummary summary;
   summary.set_payload_bytes(payload_bytes_);
-  summary.set_seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count());
+  summary.set_seconds(Seconds(std::chrono::steady_clock::now()) - Seconds(started_));
   summary.set_underflows(underflows_);
   summary.set_overflows(overflows_);
   for (const auto& [phase, seconds] : phases_) {
@@ -101,6 +118,7 @@ v1::JacobianSummary ActiveJob::Summary() const {
   own->set_role("coordinator");
   own->set_peak_rss_bytes(PeakRssBytes());
   for (const auto& [id, usage] : processes_) *summary.add_processes() = usage;
+  summary.mutable_shard_runs()->Add(runs_.begin(), runs_.end());
   return summary;
 }
 

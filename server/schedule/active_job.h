@@ -46,6 +46,9 @@ class ActiveJob : public HeaderSink {
   void AddSummary(const std::string& worker_id, const v1::JacobianSummary& summary);
   void AddDelivered(int64_t payload_bytes);
 
+  // A worker's turn has ended. Times are seconds of std::chrono::steady_clock; no rows: it prepared the job.
+  void AddRun(const std::string& worker_id, RowRange rows, double begin, double end, bool completed);
+
   // What the summary can say from here; the caller adds rows and shards.
   v1::JacobianSummary Summary() const;
 
@@ -63,6 +66,7 @@ class ActiveJob : public HeaderSink {
   int64_t underflows_ = 0, overflows_ = 0;  // as workers reported them
   std::map<std::string, double> phases_;
   std::map<std::string, v1::ProcessUsage> processes_;
+  std::vector<v1::ShardRun> runs_;
 };
 
 }  // namespace jacserve::server

@@ -1,7 +1,6 @@
 #include "server/schedule/local_workers.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <spdlog/spdlog.h>
@@ -15,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/size_text.h"
-
-extern char** environ;
+#include "common/status.h"
+#include "server/schedule/gpu_environment.h"
 
 namespace jacserve::server {
 namespace {
@@ -29,10 +28,13 @@ constexpr auto kHealthyTime = std::chrono::seconds(10);  // a worker that lived 
 
 // Starts `program` in a process group of its own, so that Ctrl-C reaches the coordinator alone, with default signals.
 // The process id, or minus the error.
-pid_t SpawnProcess(const std::string& program, const std::vector<std::string>& arguments) {
+pid_t SpawnProcess(const std::string& program, const std::vector<std::string>& arguments,
+                   const std::optional<std::string>& gpu) {
   std::vector<char*> argv{const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
+  std::vector<std::string> entries = GpuEnvironment(gpu);
+  const std::vector<char*> environment = PointersTo(entries);
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
@@ -49,10 +51,29 @@ pid_t SpawnProcess(const std::string& program, const std::vector<std::string>& a
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = 0;
-  const int error = posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+  const int error = posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   return error == 0 ? pid : -error;
+}
+
+// Where the workers go, and a word about it.
+absl::StatusOr<std::vector<WorkerPlace>> FindPlaces(const LocalWorkersOptions& options) {
+  absl::StatusOr<std::vector<Gpu>> gpus = std::vector<Gpu>();
+  std::vector<std::vector<int>> near;
+  if (options.device == WorkerDevice::kAuto || options.device == WorkerDevice::kCuda) {
+    gpus = ListGpus(options.program);
+    for (const Gpu& gpu : gpus.ok() ? *gpus : std::vector<Gpu>()) near.push_back(CoresNear(gpu));
+    if (!gpus.ok()) spdlog::info("no GPU: {}", std::string(gpus.status().message()));
+  }
+  ASSIGN_OR_RETURN(std::vector<WorkerPlace> places,
+                   ChoosePlaces(options.device, options.count, AvailableCores(), gpus, near));
+  for (size_t i = 0; i < places.size(); ++i) {
+    const WorkerPlace& place = places[i];
+    spdlog::info("worker local-{} on {}, cores {}", i,
+                 place.gpu ? place.gpu->name + " " + place.gpu->uuid : place.backend, absl::StrJoin(place.cores, ","));
+  }
+  return places;
 }
 
 std::string HowItEnded(int status) {
@@ -62,47 +83,24 @@ std::string HowItEnded(int status) {
 
 }  // namespace
 
-std::vector<int> AvailableCores() {
-  std::vector<int> cores;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &set)) cores.push_back(core);
-    }
-  }
-  if (cores.empty()) cores.push_back(0);
-  return cores;
-}
-
-int AutoWorkerCount(int cores) { return cores <= 2 ? std::max(cores, 1) : std::min((cores + 1) / 2, 16); }
-
-std::vector<std::vector<int>> ShareCores(const std::vector<int>& cores, int workers) {
-  std::vector<std::vector<int>> shares(static_cast<size_t>(workers));
-  const size_t count = cores.size();
-  for (size_t w = 0; w < shares.size(); ++w) {
-    const size_t begin = w * count / shares.size();
-    const size_t end = (w + 1) * count / shares.size();
-    for (size_t i = begin; i < end; ++i) shares[w].push_back(cores[i]);
-    if (shares[w].empty()) shares[w].push_back(cores[w % count]);
-  }
-  return shares;
-}
-
 absl::StatusOr<std::unique_ptr<LocalWorkers>> LocalWorkers::Start(LocalWorkersOptions options,
                                                                   std::function<void(const std::string&)> on_exit) {
-  if (options.count <= 0) return absl::InvalidArgumentError("the number of local workers must be positive");
+  if (options.count <= 0 && options.count != kAutoWorkers) {
+    return absl::InvalidArgumentError("the number of local workers must be positive");
+  }
   if (access(options.program.c_str(), X_OK) != 0) {
     return absl::NotFoundError(absl::StrCat("the program '", options.program.filename().string(),
                                             "' is not beside jacserve-coordinator; install both into one folder"));
   }
-  return std::unique_ptr<LocalWorkers>(new LocalWorkers(std::move(options), std::move(on_exit)));
+  ASSIGN_OR_RETURN(const std::vector<WorkerPlace> places, FindPlaces(options));
+  return std::unique_ptr<LocalWorkers>(new LocalWorkers(std::move(options), places, std::move(on_exit)));
 }
 
-LocalWorkers::LocalWorkers(LocalWorkersOptions options, std::function<void(const std::string&)> on_exit)
+LocalWorkers::LocalWorkers(LocalWorkersOptions options, const std::vector<WorkerPlace>& places,
+                           std::function<void(const std::string&)> on_exit)
     : options_(std::move(options)), on_exit_(std::move(on_exit)) {
-  const std::vector<std::vector<int>> shares = ShareCores(AvailableCores(), options_.count);
-  for (int i = 0; i < options_.count; ++i) {
+  for (size_t i = 0; i < places.size(); ++i) {
+    const WorkerPlace& place = places[i];
     Slot slot;
     slot.id = absl::StrCat("local-", i);
     const std::filesystem::path socket = options_.socket_directory / absl::StrCat("worker-", i);
@@ -112,17 +110,21 @@ LocalWorkers::LocalWorkers(LocalWorkersOptions options, std::function<void(const
                       options_.coordinator_address,
                       "--id",
                       slot.id,
-                      "--threads",
-                      absl::StrCat(shares[i].size()),
+                      "--backend",
+                      place.backend,
                       "--cpus",
-                      absl::StrJoin(shares[i], ","),
+                      absl::StrJoin(place.cores, ","),
                       "--die-with-parent",
                       "--log-level",
                       options_.log_level};
-    if (options_.memory_budget_bytes > 0) {
-      slot.arguments.insert(slot.arguments.end(), {"--memory-budget", absl::StrCat(options_.memory_budget_bytes)});
+    if (place.gpu) {
+      slot.gpu = place.gpu->uuid;
+    } else {  // a GPU's threads wait for it more than they compute
+      slot.arguments.insert(slot.arguments.end(), {"--threads", absl::StrCat(place.cores.size())});
     }
-    if (!options_.backend.empty()) slot.arguments.insert(slot.arguments.end(), {"--backend", options_.backend});
+    if (!options_.memory_budget.empty()) {
+      slot.arguments.insert(slot.arguments.end(), {"--memory-budget", options_.memory_budget});
+    }
     slots_.push_back(std::move(slot));
   }
   thread_ = std::thread([this] { Supervise(); });
@@ -165,7 +167,7 @@ void LocalWorkers::Supervise() {
 
 void LocalWorkers::Spawn(Slot& slot) {
   slot.started = steady_clock::now();
-  const pid_t pid = SpawnProcess(options_.program.string(), slot.arguments);
+  const pid_t pid = SpawnProcess(options_.program.string(), slot.arguments, slot.gpu);
   if (pid > 0) {
     slot.pid = pid;
     return;

@@ -1,6 +1,6 @@
-// Worker processes that the coordinator starts itself: pinned to cores of their own, started again when they die, and
-// gone when it goes.
-// In: the worker program, how many, on which cores. Out: processes, and a call for each one that ended.
+// Worker processes that the coordinator starts itself: pinned to cores, and to a GPU, of their own, started again when
+// they die, and gone when it goes.
+// In: the worker program, how many, on what. Out: processes, and a call for each one that ended.
 #pragma once
 
 #include <sys/types.h>
@@ -11,30 +11,23 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/schedule/worker_places.h"
 
 namespace jacserve::server {
 
-// Cores that this process may run on.
-std::vector<int> AvailableCores();
-
-// How many workers suit so many cores: one for each two, both of two.
-int AutoWorkerCount(int cores);
-
-// Disjoint shares of about the same size, one for each worker; workers beyond the cores share one each.
-std::vector<std::vector<int>> ShareCores(const std::vector<int>& cores, int workers);
-
 struct LocalWorkersOptions {
   std::filesystem::path program;
-  int count = 0;
+  int count = 0;  // or kAutoWorkers
+  WorkerDevice device = WorkerDevice::kAuto;
   std::filesystem::path socket_directory;  // private to this user
   std::string coordinator_address;
-  int64_t memory_budget_bytes = 0;  // 0: the worker's default
-  std::string backend;              // empty: the worker's default
+  std::string memory_budget;  // "512MiB", of a GPU also "80%"; empty: the worker's default
   std::string log_level = "info";
   std::chrono::milliseconds first_backoff{200};
   std::chrono::milliseconds last_backoff{30'000};
@@ -44,25 +37,29 @@ struct LocalWorkersOptions {
 class LocalWorkers {
  public:
   // `on_exit` is told the worker's id after its process has ended, on the supervising thread. NotFound: no such
-  // program. InvalidArgument: a count that is not positive.
+  // program. InvalidArgument: a count that is not positive, or too many for the GPUs. FailedPrecondition: a GPU is
+  // asked for and there is none.
   static absl::StatusOr<std::unique_ptr<LocalWorkers>> Start(LocalWorkersOptions options,
                                                              std::function<void(const std::string&)> on_exit);
   ~LocalWorkers();  // stops them
 
   // Processes that run now.
   std::vector<pid_t> Pids() const;
+  int count() const { return static_cast<int>(slots_.size()); }
 
  private:
   struct Slot {
     std::string id;
     std::vector<std::string> arguments;
-    pid_t pid = 0;  // 0: not running
+    std::optional<std::string> gpu;  // its UUID
+    pid_t pid = 0;                   // 0: not running
     std::chrono::steady_clock::time_point started;
     std::chrono::steady_clock::time_point next_start;
     std::chrono::milliseconds backoff{0};
   };
 
-  LocalWorkers(LocalWorkersOptions options, std::function<void(const std::string&)> on_exit);
+  LocalWorkers(LocalWorkersOptions options, const std::vector<WorkerPlace>& places,
+               std::function<void(const std::string&)> on_exit);
 
   // All processes are forked, watched and reaped by this one thread: the kernel ends a worker with the *thread* that
   // forked it.

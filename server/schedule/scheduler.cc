@@ -209,9 +209,21 @@ bool Scheduler::ShouldGiveBack(const Lease& lease, double blocked_seconds) {
 
 void Scheduler::Finish(const Work& work, const RelayResult& result) {
   if (result.summary) work.job->AddSummary(work.worker_id, *result.summary);
+  const double now = Now();
   std::unique_lock lock(mutex_);
   Effects effects = FinishLocked(work, result);
+  if (result.end != RelayEnd::kBusy) {  // else it had no turn
+    work.job->AddRun(work.worker_id, work.lease.rows, work.lease.since, now,
+                     result.end == RelayEnd::kComplete && IsDone(work.lease));
+  }
   Carry(std::move(lock), std::move(effects));
+}
+
+// Some workers end a stream in order, but not with all its rows.
+bool Scheduler::IsDone(const Lease& lease) const {
+  const auto job = state_.jobs.find(lease.job);
+  return job != state_.jobs.end() &&
+         (lease.shard == kPrepareShard || job->second.shards[lease.shard].phase == ShardPhase::kDone);
 }
 
 Effects Scheduler::FinishLocked(const Work& work, const RelayResult& result) {

@@ -122,6 +122,7 @@ class Scheduler {
   using RunnerPtr = std::shared_ptr<WorkerRunner>;
 
   double Now() const;
+  bool IsDone(const Lease& lease) const;
   Effects FinishLocked(const Work& work, const RelayResult& result);
   Effects FailedLocked(const Work& work, const absl::Status& status);
   // Carries out what a transition asks for; releases the lock.

@@ -54,13 +54,13 @@ std::string PrivateAddress(const std::filesystem::path& runtime_directory) {
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptions options) {
   std::unique_ptr<Coordinator> coordinator(new Coordinator);
   ASSIGN_OR_RETURN(coordinator->store_, BlobStore::Open(options.state_directory, options.store_quota_bytes));
-  options.scheduler.expects_workers |= options.local_workers.count > 0;
+  options.scheduler.expects_workers |= options.local_workers.count != 0;
   coordinator->scheduler_ = std::make_unique<Scheduler>(options.scheduler);
   coordinator->jacobian_service_ = std::make_unique<JacobianService>(*coordinator->scheduler_, *coordinator->store_);
   coordinator->registry_service_ = std::make_unique<RegistryService>(*coordinator->scheduler_, *coordinator->store_);
   ASSIGN_OR_RETURN(coordinator->runtime_directory_, MakeRuntimeDirectory(options.state_directory));
   RETURN_IF_ERROR(coordinator->Listen(options));
-  if (options.local_workers.count > 0) {
+  if (options.local_workers.count != 0) {
     RETURN_IF_ERROR(coordinator->StartLocalWorkers(std::move(options.local_workers)));
   }
   return coordinator;

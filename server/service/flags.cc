@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <system_error>
 
 #include "absl/strings/numbers.h"
@@ -32,11 +33,20 @@ CLI::Validator SizeInto(int64_t& bytes) {
       "SIZE");
 }
 
+CLI::Validator SizeOrPercent() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const absl::Status status = CheckSizeOrPercent(text);
+        return status.ok() ? std::string() : std::string(status.message());
+      },
+      "SIZE|PERCENT");
+}
+
 CLI::Validator WorkersInto(int& count) {
   return CLI::Validator(
       [&count](std::string& text) {
         if (text == "auto") {
-          count = AutoWorkerCount(static_cast<int>(AvailableCores().size()));
+          count = kAutoWorkers;
           return std::string();
         }
         const bool valid = absl::SimpleAtoi(text, &count) && count >= 0 && count <= 1'024;
@@ -51,7 +61,11 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
   Flags flags;
   CoordinatorOptions& options = flags.coordinator;
   options.local_workers.program = WorkerProgram();
-  std::string quota, workers, budget, state_directory;
+  std::string quota, workers, state_directory;
+  const std::map<std::string, WorkerDevice> devices = {{"auto", WorkerDevice::kAuto},
+                                                       {"cpu", WorkerDevice::kCpu},
+                                                       {"cuda", WorkerDevice::kCuda},
+                                                       {"reference", WorkerDevice::kReference}};
   CLI::App app("Takes models and batches, splits the rows of their Jacobians over workers, streams them to clients.",
                "jacserve-coordinator");
   app.set_version_flag("--version", "jacserve-coordinator " JACSERVE_VERSION);
@@ -62,9 +76,13 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
       ->check(SizeInto(options.store_quota_bytes));
   app.add_option("--local-workers", workers, "Worker processes to start on this machine (default 0)")
       ->check(WorkersInto(options.local_workers.count));
-  app.add_option("--worker-memory-budget", budget, "Memory budget of each local worker")
-      ->check(SizeInto(options.local_workers.memory_budget_bytes));
-  app.add_option("--worker-backend", options.local_workers.backend, "Backend of the local workers");
+  app.add_option("--device", options.local_workers.device,
+                 "What they compute on: auto (a worker for each GPU, without any the CPU), cpu, cuda, or reference: "
+                 "plain loops, for comparison")
+      ->transform(CLI::CheckedTransformer(devices));
+  app.add_option("--worker-memory-budget", options.local_workers.memory_budget,
+                 "Memory of each local worker, as 512MiB; of a GPU also as 80% of what is free when it starts")
+      ->check(SizeOrPercent());
   app.add_option("--metrics-listen", flags.metrics_listen, "Where Prometheus may scrape, HOST:PORT");
   app.add_option("--port-file", flags.port_file, "File to write the port to, once it can be connected to");
   app.add_option("--drain-timeout", flags.drain_seconds, "Seconds that running jobs may take after SIGTERM")

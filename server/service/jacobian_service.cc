@@ -183,6 +183,12 @@ grpc::Status JacobianService::ListWorkers(grpc::ServerContext*, const v1::ListWo
     info.set_peak_rss_bytes(worker.peak_rss_bytes);
     info.set_rows_done(worker.rows_done);
     info.set_busy(worker.lease != 0);
+    if (!worker.details.gpu) continue;
+    v1::GpuInfo& gpu = *info.mutable_gpu();
+    gpu.set_uuid(worker.details.gpu->uuid);
+    gpu.set_compute_capability(worker.details.gpu->compute_capability);
+    gpu.set_driver(worker.details.gpu->driver);
+    gpu.set_memory_bytes(worker.details.gpu->memory_bytes);
   }
   return FinishRpc("ListWorkers", absl::OkStatus());
 }

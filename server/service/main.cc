@@ -78,7 +78,7 @@ absl::Status Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Coordinator> coordinator, Coordinator::Start(flags.coordinator));
   if (!flags.port_file.empty()) RETURN_IF_ERROR(WritePortFile(flags.port_file, coordinator->port()));
   spdlog::info("version {} listening on port {}, {} local workers", JACSERVE_VERSION, coordinator->port(),
-               flags.coordinator.local_workers.count);
+               coordinator->local_workers() == nullptr ? 0 : coordinator->local_workers()->count());
   const sigset_t signals = EndSignals();
   while (!SignalWithin(signals, std::chrono::minutes(10))) continue;
   DrainUntilIdle(*coordinator, flags, signals);

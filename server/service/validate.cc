@@ -100,8 +100,13 @@ absl::StatusOr<WorkerDetails> CheckRegistration(const v1::RegisterRequest& reque
                                                    ", the coordinator ", JACSERVE_VERSION,
                                                    "; install the same version for both"));
   }
-  return WorkerDetails{
+  WorkerDetails details{
       id, request.address(), request.backend(), request.device(), request.memory_budget_bytes(), request.threads()};
+  if (request.has_gpu()) {
+    const v1::GpuInfo& gpu = request.gpu();
+    details.gpu = WorkerGpu{gpu.uuid(), gpu.compute_capability(), gpu.driver(), gpu.memory_bytes()};
+  }
+  return details;
 }
 
 }  // namespace jacserve::server

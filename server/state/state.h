@@ -59,6 +59,11 @@ struct Lease {
   double deadline = 0;  // moved on by every event of its stream
 };
 
+struct WorkerGpu {
+  std::string uuid, compute_capability, driver;
+  int64_t memory_bytes = 0;
+};
+
 struct WorkerDetails {
   std::string id;
   std::string address;
@@ -66,6 +71,7 @@ struct WorkerDetails {
   std::string device;
   int64_t memory_budget_bytes = 0;
   int64_t threads = 0;
+  std::optional<WorkerGpu> gpu;
 };
 
 struct Worker {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "tests/cluster/cluster.h"
@@ -44,6 +45,20 @@ TEST(Jobs, SummaryAddsUpWhatWorkersSay) {
   EXPECT_GT(summary.processes(0).peak_rss_bytes(), 0);
   EXPECT_EQ(summary.processes(1).name(), "a");
   EXPECT_EQ(summary.processes(1).peak_rss_bytes(), 1000);
+  ASSERT_EQ(summary.shard_runs_size(), 1 + summary.shards());
+  EXPECT_FALSE(summary.shard_runs(0).has_rows());  // prepared first
+  int64_t rows = 0;
+  double last_end = 0;
+  for (const v1::ShardRun& run : summary.shard_runs()) {
+    EXPECT_EQ(run.worker_id(), "a");
+    EXPECT_TRUE(run.completed());
+    EXPECT_GE(run.begin_seconds(), last_end);  // one worker does one thing after another
+    EXPECT_GE(run.end_seconds(), run.begin_seconds());
+    EXPECT_LE(run.end_seconds(), summary.seconds());
+    last_end = run.end_seconds();
+    rows += run.rows().count();
+  }
+  EXPECT_EQ(rows, kModel.rows());
   EXPECT_EQ(summary.shards_retried(), 0);
 }
 
@@ -70,6 +85,10 @@ TEST_P(OneBadWorker, DoesNotChangeTheRows) {
   client.join();
   ExpectRows(received, kModel, {{0, kModel.rows()}});
   EXPECT_EQ(received.summary->shards_retried(), 1);
+  const auto& runs = received.summary->shard_runs();
+  const auto unfinished = std::find_if(runs.begin(), runs.end(), [](const auto& run) { return !run.completed(); });
+  ASSERT_NE(unfinished, runs.end());
+  EXPECT_EQ(unfinished->worker_id(), "bad");
   // Rows that were done when the fault came are not sent again.
   EXPECT_EQ(received.done.size(), static_cast<size_t>(kModel.rows()));
 }

@@ -2,6 +2,7 @@
 
 Programs come from $JACSERVE_BIN, cases from $JACSERVE_GOLDEN.
 """
+import filecmp
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import unittest
 import urllib.request
 
 BIN = os.environ["JACSERVE_BIN"]
@@ -45,9 +47,12 @@ def children(pid):
 
 
 class Coordinator:
-    """jacserve-coordinator with local workers on free ports; its state folder may be handed to the next one."""
+    """jacserve-coordinator with local workers on free ports; its state folder may be handed to the next one.
 
-    def __init__(self, workers=2, state_dir=None, budget="512MiB", extra=()):
+    `ready`: workers to wait for, where `workers` does not say it.
+    """
+
+    def __init__(self, workers=2, state_dir=None, budget="512MiB", extra=(), ready=None, environment=None):
         self._folder = tempfile.TemporaryDirectory()
         self.state_dir = state_dir or os.path.join(self._folder.name, "state")
         port_file = os.path.join(self._folder.name, "port")
@@ -56,11 +61,11 @@ class Coordinator:
         self.process = subprocess.Popen(
             [f"{BIN}/jacserve-coordinator", "--listen", "127.0.0.1:0", "--port-file", port_file, "--state-dir",
              self.state_dir, "--local-workers", str(workers), "--worker-memory-budget", budget, "--metrics-listen",
-             self.metrics, *extra], stdout=self.log, stderr=subprocess.STDOUT)
+             self.metrics, *extra], stdout=self.log, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
         wait_until(lambda: os.path.exists(port_file) or self.process.poll() is not None, "coordinator's port")
         with open(port_file) as file:
             self.address = "127.0.0.1:" + file.read().strip()
-        wait_until(lambda: sum(w["state"] == "ready" for w in self.workers()) == workers, "workers")
+        wait_until(lambda: sum(w["state"] == "ready" for w in self.workers()) == (ready or workers), "workers")
 
     def __enter__(self):
         return self
@@ -91,6 +96,25 @@ class Coordinator:
 
     def rows_relayed(self):
         return self.metric("jacserve_rows_delivered_total")
+
+
+class ResultFolders(unittest.TestCase):
+    """A folder for each test's results, and what is asked of them."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def out(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def assert_same_folders(self, a, b):
+        names = sorted(name for name in os.listdir(a) if name.endswith(".npy"))
+        self.assertEqual(names, sorted(name for name in os.listdir(b) if name.endswith(".npy")))
+        for name in names:
+            self.assertTrue(filecmp.cmp(os.path.join(a, name), os.path.join(b, name), shallow=False), name)
 
 
 class Worker:

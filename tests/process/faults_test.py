@@ -1,33 +1,17 @@
 """Faults in real processes: nothing is lost, the result is the same bit for bit, nothing is left behind."""
-import filecmp
 import json
 import os
 import signal
-import tempfile
 import unittest
 
-from cluster import Coordinator, alive, children, go_on, result, run, seed_arguments, start, stop, wait_until
+from cluster import (Coordinator, ResultFolders, alive, children, go_on, result, run, seed_arguments, start, stop,
+                     wait_until)
 
 ROWS = ["--rows", "0:1024"]
 SMALL_BLOCKS = ["--wrt", "Conv*", "--wrt", "dense1.*"]  # 0.4 MB a row
 
 
-class Faults(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-
-    def tearDown(self):
-        self.folder.cleanup()
-
-    def out(self, name):
-        return os.path.join(self.folder.name, name)
-
-    def assert_same_folders(self, a, b):
-        names = sorted(name for name in os.listdir(a) if name.endswith(".npy"))
-        self.assertEqual(names, sorted(name for name in os.listdir(b) if name.endswith(".npy")))
-        for name in names:
-            self.assertTrue(filecmp.cmp(os.path.join(a, name), os.path.join(b, name), shallow=False), name)
-
+class Faults(ResultFolders):
     def wait_for_rows(self, coordinator, more_than=0):
         return wait_until(lambda: coordinator.rows_relayed() > more_than, "rows on their way")
 

@@ -111,11 +111,11 @@ class CoordinatorProcess : public testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
 
-  // A worker program that lives until its parent's end, as jacserve-worker --die-with-parent does.
+  // A worker program that sees no GPU and lives until its parent's end, as jacserve-worker --die-with-parent does.
   void InstallFakeWorker() {
     const fs::path program = directory_ / "jacserve-worker";
-    std::ofstream(program) << "#!/bin/sh\necho $$ >> " << (directory_ / "workers").string()
-                           << "\nexec setpriv --pdeathsig KILL sleep 1000\n";
+    std::ofstream(program) << "#!/bin/sh\n[ \"$1\" != --list-gpus ] || exit 1\necho $$ >> "
+                           << (directory_ / "workers").string() << "\nexec setpriv --pdeathsig KILL sleep 1000\n";
     chmod(program.c_str(), 0700);
   }
 

@@ -8,38 +8,16 @@
 #include <sys/stat.h>
 
 #include <fstream>
-#include <numeric>
-#include <set>
 #include <thread>
 
 namespace jacserve::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-TEST(ShareCores, SharesAreDisjointAndEven) {
-  EXPECT_THAT(ShareCores({0, 1}, 2), ElementsAre(ElementsAre(0), ElementsAre(1)));
-  EXPECT_THAT(ShareCores({2, 3, 5, 7, 11}, 2), ElementsAre(ElementsAre(2, 3), ElementsAre(5, 7, 11)));
-  EXPECT_THAT(ShareCores({4}, 1), ElementsAre(ElementsAre(4)));
-  std::vector<int> cores(61);
-  std::iota(cores.begin(), cores.end(), 0);
-  std::multiset<int> used;
-  for (const auto& share : ShareCores(cores, 8)) {
-    EXPECT_TRUE(share.size() == 7 || share.size() == 8);
-    used.insert(share.begin(), share.end());
-  }
-  EXPECT_EQ(used, std::multiset<int>(cores.begin(), cores.end()));
-}
-
-TEST(ShareCores, MoreWorkersThanCoresStillGetOneEach) {
-  for (const auto& share : ShareCores({0, 1}, 5)) EXPECT_EQ(share.size(), 1u);
-}
-
-TEST(AutoWorkerCount, OneForEachOneOrTwoCores) {
-  const std::vector<std::pair<int, int>> expected = {{1, 1}, {2, 2}, {4, 2}, {8, 4}, {64, 16}};
-  for (const auto& [cores, workers] : expected) EXPECT_EQ(AutoWorkerCount(cores), workers) << cores << " cores";
-}
+using ::testing::Not;
+using ::testing::StartsWith;
 
 class LocalWorkersTest : public testing::Test {
  protected:
@@ -56,6 +34,7 @@ class LocalWorkersTest : public testing::Test {
     std::ofstream(options.program) << "#!/bin/sh\n" << commands << "\n";
     chmod(options.program.c_str(), 0700);
     options.count = 1;
+    options.device = WorkerDevice::kCpu;
     options.socket_directory = directory_;
     options.coordinator_address = "unix:/run/coordinator";
     options.first_backoff = std::chrono::milliseconds(20);
@@ -82,8 +61,8 @@ class LocalWorkersTest : public testing::Test {
 
 TEST_F(LocalWorkersTest, AreToldWhatTheyNeed) {
   LocalWorkersOptions options = Program("echo \"$@\" > " + (directory_ / "arguments").string() + "; exec sleep 1000");
-  options.memory_budget_bytes = 512;
-  options.backend = "reference";
+  options.memory_budget = "512";
+  options.device = WorkerDevice::kReference;
   auto workers = LocalWorkers::Start(options, [](const std::string&) {});
   ASSERT_TRUE(workers.ok()) << workers.status();
   ASSERT_TRUE(WaitFor([&] { return ContentOf("arguments").ends_with("\n"); }));
@@ -93,6 +72,50 @@ TEST_F(LocalWorkersTest, AreToldWhatTheyNeed) {
         "--die-with-parent", "--log-level info", "--memory-budget 512", "--backend reference"}) {
     EXPECT_THAT(arguments, HasSubstr(part));
   }
+}
+
+// Answers --list-gpus with `gpus`, and otherwise writes what it sees to a file per worker.
+std::string GpuProgram(const std::string& gpus, const std::filesystem::path& directory) {
+  return "if [ \"$1\" = --list-gpus ]; then " + gpus +
+         "; exit; fi\necho \"$CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES $@\" > " + directory.string() +
+         "/$(basename $2); exec sleep 1000";
+}
+
+TEST_F(LocalWorkersTest, SeeOneGpuEach) {
+  const std::string list =
+      "echo '[{\"uuid\":\"GPU-a\",\"name\":\"A\",\"pci_bus_id\":\"ffff:01:00.0\"},"
+      "{\"uuid\":\"GPU-b\",\"name\":\"B\",\"pci_bus_id\":\"../..\"}]'";
+  LocalWorkersOptions options = Program(GpuProgram(list, directory_));
+  options.count = kAutoWorkers;
+  options.device = WorkerDevice::kAuto;
+  options.memory_budget = "50%";
+  auto workers = LocalWorkers::Start(options, [](const std::string&) {});
+  ASSERT_TRUE(workers.ok()) << workers.status();
+  EXPECT_EQ((*workers)->count(), 2);
+  ASSERT_TRUE(WaitFor([&] { return ContentOf("worker-0").ends_with("\n") && ContentOf("worker-1").ends_with("\n"); }));
+  EXPECT_THAT(ContentOf("worker-0"), StartsWith("PCI_BUS_ID GPU-a "));
+  EXPECT_THAT(ContentOf("worker-1"), StartsWith("PCI_BUS_ID GPU-b "));
+  EXPECT_THAT(ContentOf("worker-1"), AllOf(HasSubstr("--backend cuda"), HasSubstr("--memory-budget 50%"),
+                                           HasSubstr("--cpus "), Not(HasSubstr("--threads"))));
+}
+
+TEST_F(LocalWorkersTest, WithoutADriverFallBackToTheCpuOrSayWhatIsMissing) {
+  LocalWorkersOptions options = Program(GpuProgram("echo 'jacserve-worker: no driver' >&2; exit 1", directory_));
+  options.device = WorkerDevice::kAuto;
+  auto workers = LocalWorkers::Start(options, [](const std::string&) {});
+  ASSERT_TRUE(workers.ok()) << workers.status();
+  ASSERT_TRUE(WaitFor([&] { return ContentOf("worker-0").ends_with("\n"); }));
+  EXPECT_THAT(ContentOf("worker-0"), HasSubstr("--backend cpu"));
+  options.device = WorkerDevice::kCuda;
+  const auto none = LocalWorkers::Start(options, [](const std::string&) {});
+  EXPECT_TRUE(absl::IsFailedPrecondition(none.status())) << none.status();
+  EXPECT_EQ(none.status().message(), "--device cuda: no driver");
+}
+
+TEST_F(LocalWorkersTest, ADriverThatHangsDoesNotHoldTheCoordinator) {
+  const LocalWorkersOptions options = Program("exec sleep 1000");
+  const auto gpus = ListGpus(options.program, std::chrono::milliseconds(100));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(gpus.status())) << gpus.status();
 }
 
 TEST_F(LocalWorkersTest, StartAgainWhenTheyDie) {

@@ -16,6 +16,8 @@ struct Flags {
   std::string metrics_listen;
   std::string log_level = "info";
   bool die_with_parent = false;
+  bool list_gpus = false;  // print them and end
+  int gpu_percent = 80;    // of a GPU's free memory, where no size of it was given
   double drain_seconds = 30;
 };
 

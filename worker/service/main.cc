@@ -16,6 +16,8 @@
 #include "common/metrics.h"
 #include "common/process.h"
 #include "common/status.h"
+#include "nlohmann/json.hpp"
+#include "worker/engine/devices.h"
 #include "worker/service/cpu_list.h"
 #include "worker/service/flags.h"
 #include "worker/service/worker_server.h"
@@ -66,18 +68,46 @@ class EndReason {
   absl::Status reason_;
 };
 
-absl::Status Run(const Flags& flags) {
+// What to compute on, and with how much of its memory.
+absl::Status UseDevice(Flags& flags) {
+  RunnerOptions& runner = flags.worker.runner;
+  ASSIGN_OR_RETURN(runner.device, FindComputeDevice(runner.backend));
+  const int64_t free_bytes = runner.device.gpu ? runner.device.gpu->free_bytes : 0;
+  if (runner.gpu_budget_bytes == 0) runner.gpu_budget_bytes = free_bytes / 100 * flags.gpu_percent;
+  runner.on_idle = [backend = runner.backend] { ReleaseComputeDevice(backend); };
+  return absl::OkStatus();
+}
+
+// For the coordinator, which never opens a GPU itself.
+absl::Status PrintGpus() {
+  ASSIGN_OR_RETURN(const std::vector<ComputeDevice> gpus, ListGpus());
+  auto list = nlohmann::json::array();
+  for (const ComputeDevice& device : gpus) {
+    list.push_back({{"name", device.name},
+                    {"uuid", device.gpu->uuid},
+                    {"pci_bus_id", device.gpu->pci_bus_id},
+                    {"compute_capability", device.gpu->compute_capability},
+                    {"driver", device.gpu->driver},
+                    {"memory_bytes", device.gpu->memory_bytes}});
+  }
+  std::puts(list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  return absl::OkStatus();
+}
+
+absl::Status Run(Flags flags) {
   RETURN_IF_ERROR(InitLogging("jacserve-worker", flags.log_level));
+  RETURN_IF_ERROR(UseDevice(flags));
   std::unique_ptr<MetricsServer> metrics;
   if (!flags.metrics_listen.empty()) {
     ASSIGN_OR_RETURN(metrics, MetricsServer::Start(flags.metrics_listen));
     spdlog::info("serving metrics on port {}", metrics->port());
   }
   EndReason reason;
+  flags.worker.runner.on_device_lost = [&reason](const absl::Status& why) { reason.Set(why); };
   ASSIGN_OR_RETURN(std::unique_ptr<WorkerServer> server,
                    WorkerServer::Start(flags.worker, [&reason](const absl::Status& why) { reason.Set(why); }));
-  spdlog::info("version {} serving at {} with {} threads", JACSERVE_VERSION, server->address(),
-               flags.worker.runner.threads);
+  spdlog::info("version {} serving at {} with {} threads on {}", JACSERVE_VERSION, server->address(),
+               flags.worker.runner.threads, flags.worker.runner.device.name);
   WaitForEndRequest();
   spdlog::info("draining");
   server->Drain(std::chrono::milliseconds(static_cast<int64_t>(flags.drain_seconds * 1e3)), TakeEndRequest);
@@ -102,7 +132,7 @@ int main(int argc, char** argv) {
   worker::CatchEndSignals();
   // Before any thread of ours starts, so that all of them stay on these cores.
   absl::Status status = flags.cpus.empty() ? absl::OkStatus() : worker::PinToCpus(flags.cpus);
-  if (status.ok()) status = worker::Run(flags);
+  if (status.ok()) status = flags.list_gpus ? worker::PrintGpus() : worker::Run(flags);
   if (status.ok()) return EXIT_SUCCESS;
   std::fprintf(stderr, "jacserve-worker: %s\n", std::string(status.message()).c_str());
   return EXIT_FAILURE;

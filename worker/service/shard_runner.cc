@@ -10,6 +10,7 @@
 #include "common/size_text.h"
 #include "common/status.h"
 #include "worker/engine/budget_status.h"
+#include "worker/engine/devices.h"
 #include "worker/service/describe.h"
 #include "worker/service/worker_metrics.h"
 
@@ -55,15 +56,19 @@ ShardRunner::ShardRunner(const RunnerOptions& options, BlobCache& blobs, EngineF
       blobs_(blobs),
       make_engine_(std::move(make_engine)),
       report_(std::move(report)),
-      reader_(blobs, ProblemShare(options.memory_budget_bytes)) {}
+      reader_(blobs, ProblemShare(options.memory_budget_bytes)),
+      idle_(options.idle_release, [this] { ReleaseWhenIdle(); }) {}
 
 absl::StatusOr<PreparedJob> ShardRunner::Prepare(const v1::JacobianSpec& spec) {
   const BusyLock lock(busy_);
   if (!lock.owned()) return Busy();
-  RETURN_IF_ERROR(UseEngineFor(spec));
+  idle_.Touch();
+  RETURN_IF_ERROR(Judge(UseEngineFor(spec)));
   PreparedJob job;
   job.header = HeaderOf(engine_->layout());
-  ASSIGN_OR_RETURN(job.value, engine_->Value());
+  absl::StatusOr<std::vector<std::byte>> value = engine_->Value();
+  RETURN_IF_ERROR(Judge(value.status()));
+  job.value = *std::move(value);
   return job;
 }
 
@@ -71,8 +76,9 @@ absl::StatusOr<Effort> ShardRunner::Compute(const v1::JacobianSpec& spec, RowRan
                                             const std::function<bool()>& cancelled) {
   const BusyLock lock(busy_);
   if (!lock.owned()) return Busy();
-  RETURN_IF_ERROR(UseEngineFor(spec));
-  RETURN_IF_ERROR(engine_->ComputeRows(rows, consumer, cancelled));
+  idle_.Touch();
+  RETURN_IF_ERROR(Judge(UseEngineFor(spec)));
+  RETURN_IF_ERROR(Judge(engine_->ComputeRows(rows, consumer, cancelled)));
   const Effort now = engine_->effort();
   return Difference(now, std::exchange(reported_, now));
 }
@@ -97,11 +103,9 @@ absl::Status ShardRunner::UseEngineFor(const v1::JacobianSpec& spec) {
   ASSIGN_OR_RETURN(LoadedProblem loaded, reader_.Load(spec));
   WorkerMetrics::Get().blob_cache_bytes.Set(static_cast<double>(blobs_.size_bytes()));
   const int64_t held_bytes = blobs_.capacity_bytes() + loaded.host_bytes;
-  const EngineOptions options{.backend = options_.backend,
-                              .memory_budget_bytes = std::max<int64_t>(options_.memory_budget_bytes - held_bytes, 1),
-                              .threads = options_.threads};
-  absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine_(std::move(loaded.problem), options);
-  if (const std::optional<int64_t> smallest = SmallestBudgetOf(engine.status())) {
+  absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine_(std::move(loaded.problem), OptionsFor(held_bytes));
+  const bool on_host = options_.backend != BackendKind::kCuda;
+  if (const std::optional<int64_t> smallest = SmallestBudgetOf(engine.status()); smallest && on_host) {
     return BudgetTooSmall(options_.memory_budget_bytes, WorkerBudgetFor(*smallest + loaded.host_bytes));
   }
   if (!engine.ok()) return engine.status();
@@ -109,6 +113,30 @@ absl::Status ShardRunner::UseEngineFor(const v1::JacobianSpec& spec) {
   engine_key_ = std::move(key);
   reported_ = {};
   return absl::OkStatus();
+}
+
+EngineOptions ShardRunner::OptionsFor(int64_t held_bytes) const {
+  const int64_t host_bytes = std::max<int64_t>(options_.memory_budget_bytes - held_bytes, 1);
+  return {.backend = options_.backend,
+          .memory_budget_bytes = options_.backend == BackendKind::kCuda ? options_.gpu_budget_bytes : host_bytes,
+          .threads = options_.threads};
+}
+
+absl::Status ShardRunner::Judge(absl::Status status) {
+  if (status.ok() || absl::IsCancelled(status) || absl::IsOutOfRange(status)) {
+    idle_.Touch();
+    return status;
+  }
+  DropEngine();
+  if (IsDeviceLost(status) && options_.on_device_lost) options_.on_device_lost(status);
+  return status;
+}
+
+void ShardRunner::ReleaseWhenIdle() {
+  const BusyLock lock(busy_);
+  if (!lock.owned() || engine_ == nullptr) return;
+  DropEngine();
+  if (options_.on_idle) options_.on_idle();
 }
 
 void ShardRunner::DropEngine() {
@@ -122,6 +150,7 @@ namespace {
 
 v1::Precision PrecisionOf(const JacobianLayout& layout) {
   if (layout.values) return *layout.values == HalfFormat::kFloat16 ? v1::PRECISION_FP16 : v1::PRECISION_BF16;
+  if (layout.tf32) return v1::PRECISION_TF32;
   return layout.dtype == DType::kFloat64 ? v1::PRECISION_FP64 : v1::PRECISION_FP32;
 }
 
@@ -141,8 +170,8 @@ v1::JacobianHeader ShardRunner::HeaderOf(const JacobianLayout& layout) const {
   *header.mutable_rows() = ToProto(RowRange{0, layout.rows});
   header.set_precision(PrecisionOf(layout));
   header.set_encoding(v1::ENCODING_DENSE);
-  header.set_backend(options_.backend == BackendKind::kReference ? "reference" : "cpu");
-  header.set_device(ProcessorName());
+  header.set_backend(std::string(NameOf(options_.backend)));
+  header.set_device(options_.device.name.empty() ? ProcessorName() : options_.device.name);
   header.set_row_tile(layout.row_tile);
   header.set_flops_per_row(layout.flops_per_row);
   return header;

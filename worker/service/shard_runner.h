@@ -2,6 +2,7 @@
 // In: a spec, and rows. Out: the header and the target's value, or the rows to a consumer.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -10,8 +11,10 @@
 
 #include "absl/status/statusor.h"
 #include "jacserve/v1/types.pb.h"
+#include "worker/engine/devices.h"
 #include "worker/engine/engine.h"
 #include "worker/service/blob_cache.h"
+#include "worker/service/idle_watch.h"
 #include "worker/service/spec_reader.h"
 
 namespace jacserve::worker {
@@ -21,9 +24,14 @@ using EngineFactory =
 using GraphReporter = std::function<GraphReport(const Graph& graph)>;
 
 struct RunnerOptions {
-  int64_t memory_budget_bytes = int64_t{2} << 30;
+  int64_t memory_budget_bytes = int64_t{2} << 30;  // of the host
   int threads = 1;
   BackendKind backend = BackendKind::kCpu;
+  ComputeDevice device;
+  int64_t gpu_budget_bytes = 0;               // for engines, with kCuda; elsewhere they share the host's budget
+  std::chrono::milliseconds idle_release{0};  // the engine goes when no call came for so long; 0: it stays
+  std::function<void()> on_idle;              // after it went
+  std::function<void(const absl::Status&)> on_device_lost;  // this process can compute no more
 };
 
 // How the budget is shared: an eighth keeps graphs and tensors for requests to come (the capacity of the cache), the
@@ -59,7 +67,11 @@ class ShardRunner {
   class BusyLock;
 
   absl::Status UseEngineFor(const v1::JacobianSpec& spec);
+  EngineOptions OptionsFor(int64_t held_bytes) const;
   void DropEngine();
+  void ReleaseWhenIdle();
+  // Hands `status` on. After an error of the engine's own the next request gets a new one, if there is still a device.
+  absl::Status Judge(absl::Status status);
   v1::JacobianHeader HeaderOf(const JacobianLayout& layout) const;
 
   const RunnerOptions options_;
@@ -72,6 +84,7 @@ class ShardRunner {
   std::string engine_key_;  // digest of the spec that the engine was made for
   std::unique_ptr<Engine> engine_;
   Effort reported_;  // of this engine, by shards before
+  IdleWatch idle_;   // last: it uses what is above
 };
 
 }  // namespace jacserve::worker

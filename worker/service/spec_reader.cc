@@ -69,8 +69,11 @@ absl::Status ReadPrecision(v1::Precision precision, JacobianProblem& problem) {
     case v1::PRECISION_BF16:
       problem.values = HalfFormat::kBfloat16;
       return absl::OkStatus();
+    case v1::PRECISION_TF32:
+      problem.tf32 = true;
+      return absl::OkStatus();
     default:
-      return absl::InvalidArgumentError("the precision is unknown; use fp32, fp64, fp16 or bf16");
+      return absl::InvalidArgumentError("the precision is unknown; use fp32, fp64, tf32, fp16 or bf16");
   }
 }
 

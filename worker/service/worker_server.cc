@@ -17,6 +17,7 @@
 #include "common/channel.h"
 #include "common/process.h"
 #include "common/status.h"
+#include "worker/engine/devices.h"
 #include "worker/service/blob_fetcher.h"
 #include "worker/service/worker_metrics.h"
 
@@ -46,9 +47,18 @@ v1::RegisterRequest RegistrationOf(const WorkerOptions& options, const std::stri
   request.set_worker_id(options.id);
   request.set_address(address);
   request.set_version(JACSERVE_VERSION);
-  request.set_backend(options.runner.backend == BackendKind::kReference ? "reference" : "cpu");
-  request.set_device(ProcessorName());
-  request.set_memory_budget_bytes(options.runner.memory_budget_bytes);
+  const RunnerOptions& runner = options.runner;
+  request.set_backend(std::string(NameOf(runner.backend)));
+  request.set_device(runner.device.name.empty() ? ProcessorName() : runner.device.name);
+  if (runner.device.gpu) {
+    v1::GpuInfo& gpu = *request.mutable_gpu();
+    gpu.set_uuid(runner.device.gpu->uuid);
+    gpu.set_compute_capability(runner.device.gpu->compute_capability);
+    gpu.set_driver(runner.device.gpu->driver);
+    gpu.set_memory_bytes(runner.device.gpu->memory_bytes);
+  }
+  request.set_memory_budget_bytes(runner.backend == BackendKind::kCuda ? runner.gpu_budget_bytes
+                                                                       : runner.memory_budget_bytes);
   request.set_threads(options.runner.threads);
   request.set_process_id(getpid());
   return request;

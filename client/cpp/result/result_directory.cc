@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -63,6 +64,7 @@ absl::StatusOr<std::unique_ptr<ResultDirectory>> ResultDirectory::Open(const std
   if (error) return absl::InvalidArgumentError(Cat("--out ", path, ": cannot be created: ", error.message()));
   auto directory = std::unique_ptr<ResultDirectory>(new ResultDirectory(path, fingerprint, rows));
   RETURN_IF_ERROR(directory->Lock());
+  directory->interrupted_before_ = fs::exists(directory->part_folder_, error);
   std::optional<Progress> before = ReadProgress(directory->part_folder_);
   if (before && before->fingerprint == fingerprint) {
     directory->done_before_ = before->done;
@@ -101,6 +103,23 @@ Shape ResultDirectory::ArrayShape(const BlockLayout& block) const {
   return shape;
 }
 
+absl::Status ResultDirectory::SparesFilesOfOthers() const {
+  if (interrupted_before_) return absl::OkStatus();
+  const std::string index = Cat(path_, "/", kIndexFile);
+  std::vector<std::string> replaced = {kValueFile}, own = FilesOfIndex(index);
+  if (std::error_code error; fs::exists(index, error)) own.push_back(kValueFile);
+  for (const BlockFile& block : blocks_) {
+    if (block.part) replaced.push_back(block.name);
+  }
+  for (const std::string& file : replaced) {
+    std::error_code error;
+    if (std::find(own.begin(), own.end(), file) != own.end() || !fs::exists(Cat(path_, "/", file), error)) continue;
+    return absl::FailedPreconditionError(Cat("--out ", path_, ": holds ", file, ", which is of no result there and ",
+                                             "would be replaced; move it, or choose another folder"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ResultDirectory::OnLayout(const Layout& layout) {
   layout_ = layout;
   std::vector<std::string> names;
@@ -122,6 +141,7 @@ absl::Status ResultDirectory::OnLayout(const Layout& layout) {
     return absl::FailedPreconditionError(
         Cat("--out ", path_, ": an earlier run left rows of other blocks there; remove ", part_folder_));
   }
+  RETURN_IF_ERROR(SparesFilesOfOthers());
   progress_.rows = layout.rows;
   progress_.file_bytes = std::move(file_bytes);
   return absl::OkStatus();

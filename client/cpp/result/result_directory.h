@@ -32,7 +32,8 @@ class ResultDirectory : public RowReceiver {
   const RowSet& done_before() const { return done_before_; }
   std::optional<RowRange> rows_before() const { return rows_before_; }
 
-  // ResourceExhausted: no space for the result. FailedPrecondition: an earlier run's part files are of other shapes.
+  // ResourceExhausted: no space for the result. FailedPrecondition: an earlier run's part files are of other shapes, or
+  // a file that no result wrote would be replaced.
   absl::Status OnLayout(const Layout& layout) override;
   absl::Status OnValue(int64_t element_begin, std::span<const std::byte> data) override;
   absl::Status OnChunk(const ChunkData& chunk) override;
@@ -58,6 +59,7 @@ class ResultDirectory : public RowReceiver {
   ResultDirectory(std::string path, std::string fingerprint, std::optional<RowRange> rows);
 
   absl::Status Lock();
+  absl::Status SparesFilesOfOthers() const;
   std::string IndexJson() const;
   Shape ArrayShape(const BlockLayout& block) const;
 
@@ -68,6 +70,7 @@ class ResultDirectory : public RowReceiver {
   Progress progress_;
   RowSet done_before_;
   std::optional<RowRange> rows_before_;
+  bool interrupted_before_ = false;  // perhaps while files got their names
   Layout layout_;
   std::vector<BlockFile> blocks_;
   std::optional<PartFile> value_;

@@ -46,7 +46,7 @@ TEST(CommandLine, TakesTheWholeProblem) {
   EXPECT_EQ(jacobian.verify, "e.npz");
   EXPECT_EQ(options.server.server, "");
   EXPECT_EQ(options.server.local, "3");
-  EXPECT_EQ(options.server.memory_budget_bytes, 512 << 20);
+  EXPECT_EQ(options.server.memory_budget, "512MiB");
   EXPECT_TRUE(options.json);
 }
 
@@ -68,7 +68,8 @@ TEST(CommandLine, DefaultsAreWhatTheHelpSays) {
   EXPECT_EQ(options.jacobian.out, "none");
   EXPECT_FALSE(options.jacobian.rows.has_value());
   EXPECT_EQ(options.server.local, "auto");
-  EXPECT_EQ(options.server.memory_budget_bytes, int64_t{2} << 30);
+  EXPECT_EQ(options.server.memory_budget, "");
+  EXPECT_EQ(options.server.device, "auto");
   EXPECT_FALSE(options.json);
 }
 

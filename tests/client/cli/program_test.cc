@@ -309,7 +309,8 @@ TEST_F(LocalProgramTest, StartsAPrivateCoordinatorAndEndsIt) {
           .Wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ReadText(folder_ + "/arguments"), HasSubstr("--listen 127.0.0.1:0"));
-  EXPECT_THAT(ReadText(folder_ + "/arguments"), HasSubstr("--local-workers 2 --worker-memory-budget 536870912"));
+  EXPECT_THAT(ReadText(folder_ + "/arguments"), HasSubstr("--local-workers 2 --device auto"));
+  EXPECT_THAT(ReadText(folder_ + "/arguments"), HasSubstr("--worker-memory-budget 512MiB"));
   EXPECT_TRUE(fs::exists(folder_ + "/out/index.json"));
   ExpectNothingLeft();
 }

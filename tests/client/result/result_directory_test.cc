@@ -180,6 +180,21 @@ TEST(ResultDirectory, FilesOfAnEarlierResultDoNotStay) {
   EXPECT_THAT(FilesIn(folder), UnorderedElementsAre("index.json", "kernel.npy", "notes.npy", "value.npy"));
 }
 
+TEST(ResultDirectory, FilesOfOthersAreNotReplaced) {
+  for (const std::string file : {"kernel.npy", "value.npy"}) {
+    const std::string folder = TestFolder() + file;
+    fs::create_directories(folder);
+    WriteText(folder + "/" + file, "not ours");
+    {
+      const auto directory = Open(folder);
+      const absl::Status status = directory->OnLayout(TestLayout());
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(std::string(status.message()), HasSubstr("holds " + file));
+    }
+    EXPECT_EQ(fs::file_size(folder + "/" + file), 8u);
+  }
+}
+
 TEST(ResultDirectory, DamagedRecordsOrPartsStartOver) {
   const std::string folder = TestFolder();
   for (const auto& [file, text] : {std::pair<std::string, std::string>{"progress.json", "{\"format\": 1"},

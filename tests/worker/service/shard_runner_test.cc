@@ -137,6 +137,48 @@ TEST_F(ShardRunnerTest, BudgetThatIsNamedLeavesTheEngineWhatItNeeds) {
   EXPECT_LE(*named, 2 * kNeeded);
 }
 
+TEST_F(ShardRunnerTest, GpuEngineHasTheGpusBudget) {
+  options_.backend = BackendKind::kCuda;
+  options_.device.name = "NVIDIA H200";
+  options_.gpu_budget_bytes = int64_t{7} << 30;
+  ShardRunner runner(options_, blobs_, TinyFactory(script_), TinyReporter());
+  const absl::StatusOr<PreparedJob> job = runner.Prepare(request_.spec);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(script_.last_options.memory_budget_bytes, int64_t{7} << 30);
+  EXPECT_EQ(job->header.backend(), "cuda");
+  EXPECT_EQ(job->header.device(), "NVIDIA H200");
+  script_.create_status = BudgetTooSmall(int64_t{7} << 30, int64_t{9} << 30);
+  request_.spec.set_precision(v1::PRECISION_FP64);
+  EXPECT_EQ(SmallestBudgetOf(runner.Prepare(request_.spec).status()), int64_t{9} << 30) << "of the GPU, not the host";
+}
+
+TEST_F(ShardRunnerTest, IdleEngineIsReleasedAndMadeAgain) {
+  std::atomic<int> released = 0;
+  options_.idle_release = std::chrono::milliseconds(1);
+  options_.on_idle = [&] { ++released; };
+  ShardRunner runner(options_, blobs_, TinyFactory(script_), TinyReporter());
+  for (int round = 1; round <= 2; ++round) {
+    // The watch may hold the runner for a moment.
+    while (!runner.Prepare(request_.spec).ok()) std::this_thread::yield();
+    while (released < round) std::this_thread::yield();
+    EXPECT_EQ(script_.alive, 0);
+    EXPECT_EQ(script_.created, round);
+  }
+}
+
+TEST_F(ShardRunnerTest, LostDeviceIsToldAndItsEngineGoes) {
+  absl::Status lost;
+  options_.on_device_lost = [&](const absl::Status& why) { lost = why; };
+  ShardRunner runner(options_, blobs_, TinyFactory(script_), TinyReporter());
+  script_.value_status = absl::InvalidArgumentError("NaN");
+  EXPECT_FALSE(runner.Prepare(request_.spec).ok());
+  EXPECT_TRUE(lost.ok()) << "other errors are the request's";
+  script_.value_status = DeviceLost("the GPU failed");
+  EXPECT_EQ(runner.Prepare(request_.spec).status(), script_.value_status);
+  EXPECT_EQ(lost, script_.value_status);
+  EXPECT_EQ(script_.alive, 0);
+}
+
 TEST_F(ShardRunnerTest, SecondCallIsToldBusy) {
   std::promise<void> inside, go_on;
   std::atomic<int> asked = 0;

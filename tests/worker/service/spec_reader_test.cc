@@ -75,6 +75,27 @@ TEST_F(SpecReaderTest, ReadsEveryField) {
   EXPECT_EQ(fetched_, 2);  // each blob once
 }
 
+TEST_F(SpecReaderTest, ReadsEveryPrecision) {
+  struct Case {
+    v1::Precision precision;
+    DType dtype;
+    std::optional<HalfFormat> values;
+    bool tf32;
+  };
+  for (const Case& c : {Case{v1::PRECISION_FP32, DType::kFloat32, std::nullopt, false},
+                        Case{v1::PRECISION_FP64, DType::kFloat64, std::nullopt, false},
+                        Case{v1::PRECISION_TF32, DType::kFloat32, std::nullopt, true},
+                        Case{v1::PRECISION_FP16, DType::kFloat32, HalfFormat::kFloat16, false},
+                        Case{v1::PRECISION_BF16, DType::kFloat32, HalfFormat::kBfloat16, false}}) {
+    request_.spec.set_precision(c.precision);
+    const absl::StatusOr<LoadedProblem> loaded = reader_.Load(request_.spec);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ(loaded->problem.precision, c.dtype) << c.precision;
+    EXPECT_EQ(loaded->problem.values, c.values) << c.precision;
+    EXPECT_EQ(loaded->problem.tf32, c.tf32) << c.precision;
+  }
+}
+
 TEST_F(SpecReaderTest, DefaultsAreThoseOfTheWire) {
   absl::StatusOr<LoadedProblem> loaded = reader_.Load(request_.spec);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
