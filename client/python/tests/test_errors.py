@@ -88,6 +88,7 @@ def test_each_code_has_its_exception_and_hint(code: str, words: str, kind: Any, 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown precision": ({"precision": "fp8"}, "fp8"),
+    "a GPU's precision on a CPU": ({"precision": "tf32"}, "tf32 is a GPU's"),
     "a wrt input that is not there": ({"wrt_inputs": ["z"]}, "'z'"),
     "a wrt pattern without a match": ({"wrt": "nothing*"}, r"nothing\*"),
     "wrong memory limit": ({"memory_limit": "much"}, "much"),

@@ -111,3 +111,14 @@ def test_half_precision_is_said_and_near(server: jacserve.Server, mlp: Case) -> 
     assert jac.dtype == np.float32
     expected = mlp.expected["0.weight"]
     assert np.abs(np.asarray(jac["0.weight"]) - expected).max() <= 0.05 * np.abs(expected).max()
+    assert jac.computed.underflows == jac.computed.overflows == 0
+
+
+@pytest.mark.parametrize(("factor", "lost"), [(1e-9, "underflows"), (1e9, "overflows")])
+def test_numbers_that_half_precision_loses_are_counted(
+    server: jacserve.Server, mlp: Case, factor: float, lost: str
+) -> None:
+    x = (mlp.inputs["x"] * factor).astype(np.float32)
+    jac = jacserve.jacobian(mlp.graph, x, weights=mlp.weights, precision="fp16", server=server)
+    jac.rows()
+    assert getattr(jac.computed, lost) > 0

@@ -35,7 +35,9 @@ def test_the_version_is_the_programs_own(bin_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]], ids=" ".join
+    "command",
+    [["ruff", "check", ".", "../python_server"], ["ruff", "format", "--check", ".", "../python_server"], ["mypy"]],
+    ids=" ".join,
 )
 def test_the_source_is_clean(command: list[str]) -> None:
     done = subprocess.run([sys.executable, "-m", *command], cwd=PACKAGE, capture_output=True, text=True, check=False)

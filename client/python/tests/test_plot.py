@@ -44,6 +44,19 @@ def test_each_picture_becomes_a_png(
     assert figure.axes[0].get_title()
 
 
+def test_the_timeline_has_every_row_once_and_a_bar_for_every_turn(server: jacserve.Server, tmp_path: Path) -> None:
+    jac = Case("seed_architecture_narrow").jacobian(server, rows=(2, 11))
+    with_the_header = len(jac.computed.runs)
+    assert with_the_header >= 1
+    jac.to_npy(tmp_path / "rows", streams=2)
+    runs = jac.computed.runs
+    assert all(run.completed and 0 <= run.begin <= run.end for run in runs)
+    assert sorted(row for run in runs[with_the_header:] if run.rows for row in range(*run.rows)) == [*range(2, 11)]
+    figure = plot.timeline(jac, tmp_path / "timeline.png")
+    assert len(figure.axes[0].patches) == len(runs)
+    assert {text.get_text() for text in figure.axes[0].get_yticklabels()} == {run.worker for run in runs}
+
+
 def test_the_picture_of_norms_holds_them(jac: jacserve.Jacobian) -> None:
     shown = plot.row_norms(jac).axes[0].images[0].get_array()
     np.testing.assert_allclose(np.asarray(shown), plot.row_norms_of(jac))

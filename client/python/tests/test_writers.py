@@ -271,6 +271,17 @@ def test_a_result_that_does_not_fit_is_said_before_anything_is_computed(
     assert "free some space" in done.stdout
 
 
+def test_files_of_others_are_not_replaced(server: jacserve.Server, mlp: Case, tmp_path: Path) -> None:
+    jac = mlp.jacobian(server)
+    (tmp_path / "0.weight.npy").write_text("not ours")
+    with pytest.raises(jacserve.PreconditionError, match=r"holds 0\.weight\.npy"):
+        jac.to_npy(tmp_path)
+    assert (tmp_path / "0.weight.npy").read_text() == "not ours"
+    (tmp_path / "0.weight.npy").unlink()
+    jac.to_npy(tmp_path)
+    jac.to_npy(tmp_path)  # its own result may be replaced
+
+
 def test_an_existing_zarr_is_not_overwritten(server: jacserve.Server, mlp: Case, tmp_path: Path) -> None:
     with pytest.raises(jacserve.PreconditionError, match="exists"):
         mlp.jacobian(server).to_zarr(tmp_path)

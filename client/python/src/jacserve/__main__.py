@@ -41,8 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     info_command = commands.add_parser("info", help="what is installed, and which server answers")
     info_command.add_argument("--server", metavar="HOST:PORT", help="default: JACSERVE_SERVER, else a local one")
-    demo_command = commands.add_parser("demo", help="the 56 x 56 similarities of a Keras encoder, and a picture")
-    demo_command.add_argument("rest", nargs=argparse.REMAINDER, help="see demo --help")
+    commands.add_parser("demo", help="the 56 x 56 similarities of a Keras encoder, and a picture", add_help=False)
     parsed, more = parser.parse_known_args(arguments)
     try:
         if parsed.command == "info":
@@ -52,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         from jacserve import demo
 
-        return int(demo.main([*more, *parsed.rest]) or 0)
+        return int(demo.main(more) or 0)
     except jacserve.JacserveError as error:
         print(f"jacserve: {error}", file=sys.stderr)
         return 1

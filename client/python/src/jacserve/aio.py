@@ -12,6 +12,7 @@ server run in a thread; rows arrive on the event loop.
 from __future__ import annotations
 
 import asyncio
+import time
 import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -50,7 +51,9 @@ async def connect(address: str, *, token: str | None = None, tls: bool | TLS | N
     return await asyncio.to_thread(_connect, address, token=token, tls=tls)
 
 
-async def local(workers: int | str = "auto", device: str = "auto", memory_budget: int | str = "2GiB") -> LocalServer:
+async def local(
+    workers: int | str = "auto", device: str = "auto", memory_budget: int | str | None = None
+) -> LocalServer:
     """As jacserve.local."""
     return await asyncio.to_thread(_local, workers, device, memory_budget)
 
@@ -70,6 +73,7 @@ def _calls(server: Server) -> Calls:
 
 async def _read_stream(server: Server, prepared: Prepared, checker: StreamChecker) -> None:
     request = checker.request_for(prepared)
+    started = time.monotonic()
     stream = _calls(server).compute_jacobian(request, metadata=tuple(metadata_for(server.token)))
     checker.start_stream()
     try:
@@ -78,6 +82,7 @@ async def _read_stream(server: Server, prepared: Prepared, checker: StreamChecke
             if checker.enough:
                 return
         checker.finish_stream()
+        prepared.computed.add(checker.summary, started)
     except grpc.RpcError as failed:
         raise server.error_of(failed, prepared.names_to_layers) from failed
     finally:

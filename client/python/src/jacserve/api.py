@@ -138,7 +138,8 @@ def jacobian(
         weights: values of the parameters by name, where an ONNX graph takes them as inputs; a dict of arrays, or the
             path of an .npz or .safetensors file.
         shared_inputs: inputs that are the same for every sample, by name.
-        precision: "fp32"; "fp64"; "fp16" or "bf16", which keep values between operators in 16 bits, rows in float32.
+        precision: "fp32"; "fp64"; "fp16" or "bf16", which keep values between operators in 16 bits, rows in float32;
+            "tf32", on GPU workers only, which rounds the factors of matrix products.
         rows: (begin, end), range or slice: only these rows of the flattened target. The Jacobian then has shape
             (end - begin,), counted from begin.
         server: from jacserve.connect or jacserve.local, or "HOST:PORT". None: that of JACSERVE_SERVER, else a local one

@@ -14,7 +14,7 @@ from jacserve.indexing import plan
 from jacserve.layout import Block, Shape
 from jacserve.ranges import Range
 from jacserve.row_source import RowSource
-from jacserve.sizes import gib_text
+from jacserve.sizes import size_text
 
 
 class BlockArray:
@@ -72,4 +72,4 @@ class BlockArray:
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def __repr__(self) -> str:
-        return f"<jacserve block '{self.name}' {self.shape} {self.dtype}, {gib_text(self.nbytes)}>"
+        return f"<jacserve block '{self.name}' {self.shape} {self.dtype}, {size_text(self.nbytes)}>"

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jacserve.block_array import BlockArray
+from jacserve.computed import Computed
 from jacserve.connection import Server
 from jacserve.errors import RowsOutOfRangeError
 from jacserve.functional import Functional
@@ -26,7 +27,7 @@ from jacserve.receive import Cancellation
 from jacserve.request import Prepared
 from jacserve.row_source import RowSource
 from jacserve.rows import Rows
-from jacserve.sizes import gib_text, parse_size
+from jacserve.sizes import parse_size, size_text
 
 Path = str | PathLike[str]
 
@@ -39,7 +40,7 @@ class Jacobian:
         target_shape: of the whole target.
         value: the whole target itself, shape target_shape.
         blocks: {name: Block}, each with parameter_shape, shape, dtype, nbytes, connected.
-        precision: what was computed with: "fp32", "fp64", "fp16" or "bf16".
+        precision: what was computed with: "fp32", "fp64", "tf32", "fp16" or "bf16".
     """
 
     def __init__(
@@ -74,6 +75,12 @@ class Jacobian:
     def prepared(self) -> Prepared:
         """What is sent for it."""
         return self._source.prepared
+
+    @property
+    def computed(self) -> Computed:
+        """Which worker computed which rows when, and how many numbers fp16 or bf16 lost: of all that was fetched until
+        now."""
+        return self._source.prepared.computed
 
     @property
     def server(self) -> Server:
@@ -193,7 +200,8 @@ class Jacobian:
             streams: row ranges fetched side by side.
 
         Raises:
-            ResourceError: no room. PreconditionError: another run writes there.
+            ResourceError: no room. PreconditionError: another run writes there, or a file that no result wrote would
+                be replaced.
         """
         from jacserve.writers.npy import write_npy
 
@@ -229,14 +237,14 @@ class Jacobian:
         columns = sum(int(np.prod(b.parameter_shape, dtype=np.int64)) for b in self.blocks.values() if b.connected)
         lines = [
             f"<jacserve.Jacobian of a target {self.target_shape}: {len(self):,} rows x {columns:,} columns, "
-            f"{gib_text(self.nbytes)} of {self.dtype}"
+            f"{size_text(self.nbytes)} of {self.dtype}"
         ]
         names = [*self.blocks, "block"]
         shapes = [str(block.shape) for block in self.blocks.values()] + ["shape"]
         wide, wider = max(map(len, names)), max(map(len, shapes))
         lines.append(f"  {'block':{wide}}  {'shape':{wider}}  size")
         for block, shape in zip(self.blocks.values(), shapes, strict=False):
-            size = gib_text(block.nbytes) if block.connected else "unconnected"
+            size = size_text(block.nbytes) if block.connected else "unconnected"
             lines.append(f"  {block.name:{wide}}  {shape:{wider}}  {size}")
         return "\n".join(lines) + ">"
 

@@ -22,7 +22,9 @@ _FLOATS: dict[int, np.dtype[Any]] = {
 }
 _UNCONNECTED = enum_number("BlockStatus", "BLOCK_STATUS_UNCONNECTED")
 _DENSE = enum_number("Encoding", "ENCODING_DENSE")
-PRECISIONS = {name: enum_number("Precision", f"PRECISION_{name.upper()}") for name in ("fp32", "fp64", "fp16", "bf16")}
+PRECISIONS = {
+    name: enum_number("Precision", f"PRECISION_{name.upper()}") for name in ("fp32", "fp64", "tf32", "fp16", "bf16")
+}
 _MAX_BYTES = (1 << 63) - 1
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,8 +24,8 @@ START_SECONDS = 30.0
 END_SECONDS = 12.0
 _POLL_SECONDS = 0.01
 _LAST_LINES = 6
-_DEVICES = {"auto": [], "cpu": ["--worker-backend", "cpu"], "cuda": ["--worker-backend", "cuda"],
-            "reference": ["--worker-backend", "reference"]}  # fmt: skip
+_DEVICES = ("auto", "cpu", "cuda", "reference")
+_PERCENT = re.compile(r"(100|[1-9][0-9]?)%")
 
 
 def _folders() -> list[Path]:
@@ -54,10 +55,10 @@ def find_program(name: str = PROGRAM) -> Path:
     )
 
 
-def _arguments(program: Path, folder: str, workers: int | str, device: str, memory_budget: int) -> list[str]:
+def _arguments(program: Path, folder: str, workers: int | str, device: str, memory_budget: str | None) -> list[str]:
     words = [str(program), "--listen", "127.0.0.1:0", "--port-file", f"{folder}/port", "--state-dir", f"{folder}/state"]
-    words += ["--local-workers", str(workers), "--worker-memory-budget", str(memory_budget), "--log-level", "warning"]
-    return words + _DEVICES[device]
+    words += ["--local-workers", str(workers), "--device", device, "--log-level", "warning"]
+    return words if memory_budget is None else [*words, "--worker-memory-budget", memory_budget]
 
 
 class LocalServer(Server):
@@ -67,12 +68,15 @@ class LocalServer(Server):
     started them.
     """
 
-    def __init__(self, workers: int | str = "auto", device: str = "auto", memory_budget: int | str = "2GiB") -> None:
+    def __init__(
+        self, workers: int | str = "auto", device: str = "auto", memory_budget: int | str | None = None
+    ) -> None:
         """
         Args:
-            workers: worker processes, 1 to 1024; "auto": as many as the cores carry.
-            device: "auto", "cpu", "cuda" or "reference" (plain loops, for comparison).
-            memory_budget: of each worker, bytes or as "2GiB".
+            workers: worker processes, 1 to 1024; "auto": one for each GPU, or as many as the cores carry.
+            device: "auto" (GPUs where there are any), "cpu", "cuda" or "reference" (plain loops, for comparison).
+            memory_budget: of each worker, bytes or as "2GiB", of a GPU also as "80%" of what is free when it starts.
+                None: 2 GiB, of a GPU 80%.
 
         Raises:
             InvalidRequestError: none of these.
@@ -83,7 +87,9 @@ class LocalServer(Server):
             raise errors.InvalidRequestError(f"workers={workers!r}; it must be a number from 1 to 1024, or 'auto'")
         if device not in _DEVICES:
             raise errors.InvalidRequestError(f"device={device!r}; it must be one of {', '.join(_DEVICES)}")
-        budget = parse_size(memory_budget, "memory_budget")
+        budget = None if memory_budget is None else str(memory_budget)
+        if budget is not None and not _PERCENT.fullmatch(budget):
+            budget = str(parse_size(budget, "memory_budget"))
         program = find_program()
         self._owner = os.getpid()
         self._folder = tempfile.mkdtemp(prefix="jacserve-")

@@ -1,7 +1,6 @@
 """Pictures of Jacobians, by matplotlib.
 
 In: a Jacobian. Out: a matplotlib Figure; with `path`, also a file. Rows are streamed; only figures about them are held.
-A timeline of shards per worker is not among them: the wire tells which rows are done, but not who computed them when.
 """
 
 from __future__ import annotations
@@ -113,4 +112,37 @@ def spy(jac: Jacobian, path: Path | None = None) -> Figure:
     figure.colorbar(picture, label="log10 of the largest number")
     axes.set_xticks(range(len(names)), names, rotation=90)
     axes.set(ylabel="row", title="rows and blocks")
+    return _finish(figure, path)
+
+
+def timeline(jac: Jacobian, path: Path | None = None) -> Figure:
+    """Who computed which rows when, of all that was fetched from `jac` until now: a line for each worker, a bar for
+    each shard, coloured by its first row. Grey: compiling the request; hatched: the worker was lost, or gave it back.
+
+    Raises:
+        InvalidRequestError: nothing was fetched to its end yet.
+    """
+    runs = jac.computed.runs
+    if not runs:
+        raise InvalidRequestError(
+            "no stream of this Jacobian has ended yet, so there is no timeline", "read rows or write files first"
+        )
+    from matplotlib import colormaps
+
+    workers = sorted({run.worker for run in runs})
+    figure, axes = _figure(8, 1.5 + 0.4 * len(workers))
+    for run in runs:
+        axes.barh(
+            workers.index(run.worker),
+            run.end - run.begin,
+            left=run.begin,
+            height=0.8,
+            color="lightgrey" if run.rows is None else colormaps["viridis"](run.rows[0] / jac.layout.target_rows),
+            hatch=None if run.completed else "//",
+            edgecolor="white",
+            linewidth=0.5,
+        )
+    axes.set_yticks(range(len(workers)), workers)
+    axes.invert_yaxis()
+    axes.set(xlabel="seconds", title=f"{len(runs)} turns of {len(workers)} workers")
     return _finish(figure, path)

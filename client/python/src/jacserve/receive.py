@@ -6,6 +6,7 @@ In: a server, a request, row ranges, a sink. Out: the rows in the sink, or what 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, Protocol
@@ -74,6 +75,7 @@ def may_continue(error: JacserveError, checker: StreamChecker) -> bool:
 
 def _read_stream(server: Connection, prepared: Prepared, checker: StreamChecker, cancel: Cancellation) -> None:
     """Reads one stream to its end."""
+    started = time.monotonic()
     stream = server.open_stream(checker.request_for(prepared))
     cancel.watch(stream)
     checker.start_stream()
@@ -84,6 +86,7 @@ def _read_stream(server: Connection, prepared: Prepared, checker: StreamChecker,
             if checker.enough:
                 return
         checker.finish_stream()
+        prepared.computed.add(checker.summary, started)
     except grpc.RpcError as failed:
         raise server.error_of(failed, prepared.names_to_layers) from failed
     finally:

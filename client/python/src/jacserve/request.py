@@ -13,6 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from jacserve.arrays import raw_bytes, wire_type
+from jacserve.computed import Computed
 from jacserve.errors import InvalidRequestError
 from jacserve.layout import PRECISIONS
 from jacserve.ranges import Range
@@ -49,11 +50,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is sent: a JacobianSpec message, and the blobs that it names, each digest once."""
+    """What is sent: a JacobianSpec message, and the blobs that it names, each digest once; and what became of it."""
 
     spec: Any
     blobs: Mapping[bytes, Blob]
     names_to_layers: Mapping[str, str] = field(default_factory=dict)
+    computed: Computed = field(default_factory=Computed, compare=False)
 
     def narrowed_to(self, block: str) -> Prepared:
         """The same request, but for one block alone."""
@@ -63,7 +65,7 @@ class Prepared:
         is_input = name in spec.wrt.inputs
         spec.wrt.Clear()
         (spec.wrt.inputs if is_input else spec.wrt.parameters).append(name)
-        return Prepared(spec, self.blobs, self.names_to_layers)
+        return Prepared(spec, self.blobs, self.names_to_layers, self.computed)
 
     def fingerprint(self, rows: Range | None) -> str:
         """Identifies the answer: equal for equal specs and rows, here and in the command line. Hex."""

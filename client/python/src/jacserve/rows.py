@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from jacserve.arrays import raw_bytes
 from jacserve.layout import Block, Layout
 from jacserve.ranges import Range
-from jacserve.sizes import gib_text
+from jacserve.sizes import size_text
 
 
 class Rows(Mapping[str, "NDArray[Any] | None"]):
@@ -60,7 +60,7 @@ class Rows(Mapping[str, "NDArray[Any] | None"]):
         return sum(array.nbytes for array in self._arrays.values() if array is not None)
 
     def __repr__(self) -> str:
-        return f"<jacserve.Rows {self.begin}:{self.end}, {len(self)} blocks, {gib_text(self.nbytes)}>"
+        return f"<jacserve.Rows {self.begin}:{self.end}, {len(self)} blocks, {size_text(self.nbytes)}>"
 
 
 class MemorySink:

@@ -30,14 +30,14 @@ def connect(address: str, *, token: str | None = None, tls: bool | TLS | None = 
     return Server(address, token=token or os.environ.get("JACSERVE_TOKEN") or None, tls=tls_of(tls))
 
 
-def local(workers: int | str = "auto", device: str = "auto", memory_budget: int | str = "2GiB") -> LocalServer:
+def local(workers: int | str = "auto", device: str = "auto", memory_budget: int | str | None = None) -> LocalServer:
     """Starts a private server on this machine; use it as a context manager, or call close(). It never outlives this
     process. The programs are found in JACSERVE_BIN, the jacserve-server package, or PATH.
 
     Args:
         workers: worker processes, 1 to 1024; "auto": as many as the cores carry.
         device: "auto", "cpu", "cuda" or "reference" (plain loops, for comparison).
-        memory_budget: of each worker, in bytes or as "2GiB".
+        memory_budget: of each worker, in bytes or as "2GiB", of a GPU also as "80%"; None: 2 GiB, of a GPU 80%.
 
     Raises:
         ProgramNotFoundError: the programs are not installed.

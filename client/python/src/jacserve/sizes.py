@@ -10,8 +10,6 @@ _UNITS = {"": 1, "b": 1}
 _UNITS.update({f"{letter}ib": 1024 ** (power + 1) for power, letter in enumerate("kmgt")})
 _UNITS.update({f"{letter}b": 1000 ** (power + 1) for power, letter in enumerate("kmgt")})
 
-GIB = 1 << 30
-
 
 def parse_size(size: int | str, what: str) -> int:
     """Bytes of 268435456, "256MiB" or "1.5GB". InvalidRequestError: not a positive size; `what` is its name there."""
@@ -25,6 +23,9 @@ def parse_size(size: int | str, what: str) -> int:
     return int(size)
 
 
-def gib_text(nbytes: int) -> str:
-    """A size in GiB with three significant digits, also for small ones: '13.3 GiB', '0.000382 GiB'."""
-    return f"{nbytes / GIB:.3g} GiB"
+def size_text(nbytes: int) -> str:
+    """A size with three significant digits: '13.3 GiB', '391 KiB', '12 B'."""
+    for power, letter in ((3, "G"), (2, "M"), (1, "K")):
+        if nbytes >= 1024**power:
+            return f"{nbytes / 1024**power:.3g} {letter}iB"
+    return f"{nbytes} B"

@@ -19,6 +19,8 @@ from jacserve.progress import ProgressSetting
 
 __all__ = ["jacobian"]
 
+_ALIGNMENT = 64  # bytes; TensorFlow's operations end the process on tensors that are aligned to less
+
 
 def jacobian(
     target_fn: Callable[[], Any],
@@ -43,8 +45,7 @@ def jacobian(
         progress: as for jacserve.jacobian.
 
     Returns:
-        Tensors of shape target shape + variable shape, in the structure of `variables`; in the variables' memory layout
-        and float type.
+        Tensors of shape target shape + variable shape, in the structure of `variables`, of the variables' float type.
 
     Raises:
         InvalidRequestError: something in `variables` is no variable, or `target_fn` does not return one tensor.
@@ -91,6 +92,8 @@ def _close(target_fn: Callable[[], Any], chosen: list[Any], names: list[str]) ->
 
 def _tensor(block: Any, variable: Any, shape: tuple[int, ...], unconnected: tf.UnconnectedGradients) -> Any:
     if block is not None:
+        if block.ctypes.data % _ALIGNMENT:
+            return tf.convert_to_tensor(block)  # a copy
         return tf.experimental.dlpack.from_dlpack(block.__dlpack__())  # the same memory
     if unconnected == tf.UnconnectedGradients.ZERO:
         return tf.zeros((*shape, *variable.shape), variable.dtype)

@@ -14,8 +14,6 @@ import jacserve
 import jacserve.jax
 from jacserve.frameworks import cache_info
 
-pytestmark = pytest.mark.quick
-
 
 def normal(*shape: int) -> Any:
     return jnp.asarray(np.random.default_rng(sum(shape)).standard_normal(shape), jnp.float32)
@@ -37,6 +35,7 @@ def check(function: Callable[..., Any], *args: Any, server: jacserve.LocalServer
         np.testing.assert_allclose(mine, theirs, atol=1e-4)
 
 
+@pytest.mark.quick
 def test_a_batch_that_is_closed_over_and_a_new_one_without_a_new_export(server: jacserve.LocalServer) -> None:
     def of(x: Any) -> Any:
         return lambda p: net(p, x)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jacserve.arrays import raw_bytes
-from jacserve.errors import InvalidRequestError
+from jacserve.errors import InvalidRequestError, PreconditionError
 from jacserve.layout import Shape
 from jacserve.writers.file_names import file_stems
 from jacserve.writers.fill import fill
@@ -101,13 +101,28 @@ class _Folder:
         return Record(self.jac.prepared.fingerprint(self.jac.rows_asked), self.jac.row_range, sizes)
 
     def _start_anew(self) -> None:
-        """What another request left unfinished is removed."""
+        """What another request left unfinished is removed. PreconditionError: a file that no result wrote would be
+        replaced."""
+        if not self.part.exists():  # else a run may have ended while files got their names
+            self._spare_files_of_others()
         try:
             if self.part.exists():
                 shutil.rmtree(self.part)
             self.part.mkdir()
         except OSError as error:
             raise InvalidRequestError(f"{self.folder}: cannot be written: {error.strerror}") from error
+
+    def _spare_files_of_others(self) -> None:
+        own = set()
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            own = {block["file"] for block in json.loads((self.folder / INDEX_FILE).read_text())["blocks"]}
+            own.add(VALUE_FILE)
+        for file in [VALUE_FILE, *(file for block, file in self.blocks if block.connected)]:
+            if file not in own and (self.folder / file).exists():
+                raise PreconditionError(
+                    f"{self.folder}: holds {file}, which is of no result there and would be replaced",
+                    "move it, or choose another folder",
+                )
 
     def _finish(self) -> None:
         """Files get their names, then index.json is written."""

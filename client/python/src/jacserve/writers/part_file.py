@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from jacserve.errors import InvalidRequestError, JacserveError, PreconditionError, ResourceError
-from jacserve.sizes import gib_text
+from jacserve.sizes import size_text
 
 
 def file_error(error: OSError, path: Path, what: str) -> JacserveError:
@@ -47,7 +47,7 @@ class PartFile:
                 self._reserve()
                 os.pwrite(self._fd, header, 0)
             except OSError as error:
-                raise file_error(error, self.path, f"no room for its {gib_text(self.nbytes)}") from error
+                raise file_error(error, self.path, f"no room for its {size_text(self.nbytes)}") from error
         elif os.fstat(self._fd).st_size != self.nbytes or os.pread(self._fd, len(header), 0) != header:
             raise PreconditionError(
                 f"{self.path} holds something else than an earlier run left there", "remove it and start again"

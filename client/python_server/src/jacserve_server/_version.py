@@ -1,0 +1,1 @@
+../../../python/src/jacserve/_version.py
