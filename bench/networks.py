@@ -32,14 +32,18 @@ def dense_stack(sizes):
     return parameters, nodes
 
 
-def mlp(name="mlp", sizes=(256, 1024, 1024, 64), samples=128):
+def mlp(name="mlp", sizes=(256, 1024, 1024, 64), samples=128, outputs=None):
+    """With `outputs`, the first so many of them alone: fewer rows of the same parameters."""
     parameters, nodes = dense_stack(sizes)
+    if outputs:
+        op, inputs, _, attributes = nodes[-1]
+        nodes = nodes[:-1] + [(op, inputs, "all", attributes), ("Slice", ["all", "zero", str(outputs), "one"], "y", {})]
 
     def peer(np_, p, x):
         for k in range(len(sizes) - 1):
             x = x @ p[f"w{k}"] + p[f"b{k}"]
             x = np_.relu(x) if k < len(sizes) - 2 else x
-        return x
+        return x[:outputs]
 
     return Net(name, samples, (sizes[0],), parameters, nodes, peer, "MLP " + "-".join(map(str, sizes)))
 
@@ -113,7 +117,8 @@ def transformer(d=64, heads=4, tokens=16, hidden=256):
 
 
 CONSTANTS = {"class": np.array([3]), "split": np.array([-1, 16, 4, 16]), "merge": np.array([-1, 16, 64]),
-             "scale": np.array(1 / math.sqrt(16), np.float32)}
+             "scale": np.array(1 / math.sqrt(16), np.float32), "zero": np.array([0]), "one": np.array([1]),
+             "64": np.array([64])}
 
 
 def write_case(net, folder):
@@ -141,7 +146,7 @@ def write_case(net, folder):
 
 
 NETS = {"conv3": conv3, "mnist": mnist, "mlp": mlp, "transformer": transformer,
-        "growth": lambda: mlp("growth", (256, 512, 512, 64), 128),
+        "growth": lambda: mlp("growth", (256, 512, 512, 128), 128, 64),
         "growth_rows": lambda: mlp("growth_rows", (256, 512, 512, 128), 128),
-        "growth_batch": lambda: mlp("growth_batch", (256, 512, 512, 64), 256),
-        "growth_parameters": lambda: mlp("growth_parameters", (256, 804, 804, 64), 128)}
+        "growth_batch": lambda: mlp("growth_batch", (256, 512, 512, 128), 256, 64),
+        "growth_parameters": lambda: mlp("growth_parameters", (256, 784, 784, 128), 128, 64)}
