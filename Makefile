@@ -42,7 +42,7 @@ demo: build  ## the Jacobian of the seed network (14 GB) through a coordinator a
 	  --local 2 --out none --verify $(SEED)/expected.npz
 
 bench: build  ## the figures of README.md: ratios against a floor or a peer
-	$(firstword $(wildcard build/parity-venv/bin/python) python3) bench/report.py $(BIN) tests/golden bench/results
+	PYTHONPATH=client/python/src $(firstword $(wildcard build/parity-venv/bin/python) python3) bench/report.py $(BIN) tests/golden bench/results
 
 gpu-check: build  ## a bundle that checks the GPU backend on another machine: build/gpu-check/jacserve-gpu-check.tar.gz
 	python3 bench/gpu_check/make_bundle.py $(BIN) . build/gpu-check/jacserve-gpu-check.tar.gz
