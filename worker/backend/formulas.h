@@ -54,16 +54,16 @@ JACSERVE_EVERYWHERE T Term(T v, T slope) {
 // JACSERVE_UNARY(X): X(Name, Reads, f, df) with x, y, alpha and beta in scope, all of type T.
 #define JACSERVE_UNARY(X)                                                                                        \
   X(Relu, kY, x<T(0) ? T(0) : x, y> T(0) ? T(1) : T(0))                                                          \
-  X(LeakyRelu, kX, x >= T(0) ? x : alpha * x, x >= T(0) ? T(1) : alpha)                                          \
+  X(LeakyRelu, kX, x > T(0) ? x : alpha * x, x > T(0) ? T(1) : alpha)                                            \
   X(ThresholdedRelu, kX, x > alpha ? x : T(0), x > alpha ? T(1) : T(0))                                          \
   X(Elu, kSaved, x > T(0) ? x : alpha * std::expm1(x), x > T(0) ? T(1) : alpha * std::exp(x))                    \
   X(Selu, kSaved, beta*(x > T(0) ? x : alpha * std::expm1(x)), beta*(x > T(0) ? T(1) : alpha * std::exp(x)))     \
-  X(Clip, kX, AtMost(x < alpha ? alpha : x, beta), x >= alpha && x <= beta ? T(1) : T(0))                        \
+  X(Clip, kX, AtMost(x < alpha ? alpha : x, beta), x > alpha && x < beta ? T(1) : T(0))                          \
   X(Shrink, kX, x < -alpha ? x + beta : (x > alpha ? x - beta : T(0)), x < -alpha || x > alpha ? T(1) : T(0))    \
   X(HardSigmoid, kY, alpha* x + beta <= T(0) ? T(0) : (alpha * x + beta >= T(1) ? T(1) : alpha * x + beta),      \
     y > T(0) && y < T(1) ? alpha : T(0))                                                                         \
   X(HardSwish, kX, x <= T(-3) ? T(0) : (x >= T(3) ? x : x * (x / T(6) + T(0.5))),                                \
-    x < T(-3) ? T(0) : (x > T(3) ? T(1) : x / T(3) + T(0.5)))                                                    \
+    x <= T(-3) ? T(0) : (x >= T(3) ? T(1) : x / T(3) + T(0.5)))                                                  \
   X(Tanh, kY, std::tanh(x), T(1) - y * y)                                                                        \
   X(Sigmoid, kY, T(1) / (T(1) + std::exp(-x)), y * (T(1) - y))                                                   \
   X(Softplus, kSaved, std::log1p(std::exp(-std::fabs(x))) + (x > T(0) ? x : T(0)), T(1) / (T(1) + std::exp(-x))) \

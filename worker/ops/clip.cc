@@ -1,7 +1,7 @@
-// Clip: y = min(max(x, low), high), so high everywhere when low > high; ct_x = ct_y where low <= x <= high. Bounds are
-// attributes before opset 11, inputs from then on, each of which may be left out. Bounds that are not known beforehand
-// are inputs like others: with m = max(x, low), ct_low = the sum of ct_y where x < low and m <= high, ct_high that of
-// ct_y where m > high.
+// Clip: y = min(max(x, low), high), so high everywhere when low > high; ct_x = ct_y where low < x < high, as in relu6,
+// hardtanh and clamp, which exporters spell so. Bounds are attributes before opset 11, inputs from then on, each of
+// which may be left out. Bounds that are not known beforehand are inputs like others: with m = max(x, low), ct_low = the
+// sum of ct_y where x < low and m <= high, ct_high that of ct_y where m > high.
 #include <limits>
 
 #include "absl/strings/str_cat.h"
