@@ -1,7 +1,7 @@
 // Clip: y = min(max(x, low), high), so high everywhere when low > high; ct_x = ct_y where low < x < high, as in relu6,
 // hardtanh and clamp, which exporters spell so. Bounds are attributes before opset 11, inputs from then on, each of
-// which may be left out. Bounds that are not known beforehand are inputs like others: with m = max(x, low), ct_low = the
-// sum of ct_y where x < low and m <= high, ct_high that of ct_y where m > high.
+// which may be left out. Bounds that are not known beforehand are inputs like others, and win ties: with
+// m = max(low, x), ct_low = the sum of ct_y where x <= low and m < high, ct_high that of ct_y where m >= high.
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -72,13 +72,13 @@ class Clip : public Op {
       const Lanes to{static_cast<std::byte*>(ct_x.data) + lane * ct_x.stride * backend.element_bytes(), 0};
       const Shape& into = input == 0 ? own_ : none_;
       if (input == 2) {
-        backend.BinaryTerm(BinaryFunction::kMin, 1, 1, in_[0], {inner.m, own_, inner.high, none_}, ct, own_, to, into,
+        backend.BinaryTerm(BinaryFunction::kMin, 0, 1, in_[0], {inner.high, none_, inner.m, own_}, ct, own_, to, into,
                            true);
         continue;
       }
       ConstLanes below = ct;
       if (given_[2]) {
-        backend.BinaryTerm(BinaryFunction::kMin, 0, 1, in_[0], {inner.m, own_, inner.high, none_}, ct, own_,
+        backend.BinaryTerm(BinaryFunction::kMin, 1, 1, in_[0], {inner.high, none_, inner.m, own_}, ct, own_,
                            inner.spare, own_, false);
         below = inner.spare;
       }
@@ -109,11 +109,11 @@ class Clip : public Op {
         LowTerm(i, backend, inner, tangent(i), i == 0 ? own_ : none_, to, own_);
       }
       if (!given_[2]) continue;
-      const BinaryOperands outer{inner.m, own_, inner.high, none_};
-      backend.BinaryTerm(BinaryFunction::kMin, 0, 1, in_[0], outer, to, own_, inner.spare, own_, false);
+      const BinaryOperands outer{inner.high, none_, inner.m, own_};
+      backend.BinaryTerm(BinaryFunction::kMin, 1, 1, in_[0], outer, to, own_, inner.spare, own_, false);
       backend.CopyStrided(1, in_[0], inner.spare, own_, to, own_, false, 1.0);
       if (tangent(2).data == nullptr) continue;
-      backend.BinaryTerm(BinaryFunction::kMin, 1, 1, in_[0], outer, tangent(2), none_, to, own_, true);
+      backend.BinaryTerm(BinaryFunction::kMin, 0, 1, in_[0], outer, tangent(2), none_, to, own_, true);
     }
   }
 
@@ -154,8 +154,8 @@ class Clip : public Op {
   void LowTerm(int input, const Backend& backend, const Inner& inner, ConstLanes v, const Shape& v_strides, Lanes out,
                const Shape& out_strides) const {
     if (given_[1]) {
-      backend.BinaryTerm(BinaryFunction::kMax, input, 1, in_[0], {inner.x, own_, inner.low, none_}, v, v_strides, out,
-                         out_strides, true);
+      backend.BinaryTerm(BinaryFunction::kMax, 1 - input, 1, in_[0], {inner.low, none_, inner.x, own_}, v, v_strides,
+                         out, out_strides, true);
     } else {
       backend.CopyStrided(1, in_[0], v, v_strides, out, out_strides, true, 1.0);
     }
