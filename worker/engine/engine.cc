@@ -83,6 +83,7 @@ class EngineImpl : public Engine {
     FindNeeds(options.threads);
     discard_rows_ = options.discard_rows;
     ASSIGN_OR_RETURN(memory_, PlanMemory(needs_, options.memory_budget_bytes));
+    if (options.before_allocation) options.before_allocation(memory_.total_bytes);
     ASSIGN_OR_RETURN(const std::shared_ptr<void> entered, backend_->EnterThread());
     ASSIGN_OR_RETURN(Scratch scratch,
                      Scratch::Make(backend_->memory(), SharedValues::ScratchBytes(program_, *backend_)));
@@ -176,7 +177,9 @@ class EngineImpl : public Engine {
     needs_.fixed_bytes = SharedValues::PlannedBytes(program_, plan_, *backend_) + InputBytes() +
                          needs_.samples * program_.values[program_.output].elements * bytes;
     for (const BlockInfo& block : layout_.blocks) {
-      if (block.connected) needs_.largest_row_bytes = std::max(needs_.largest_row_bytes, block.row_bytes);
+      if (!block.connected) continue;
+      needs_.largest_row_bytes = std::max(needs_.largest_row_bytes, block.row_bytes);
+      needs_.all_rows_bytes += static_cast<double>(layout_.rows) * static_cast<double>(block.row_bytes);
     }
     if (backend_->memory().on_host()) return;
     // A device rounds every allocation up.
