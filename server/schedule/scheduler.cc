@@ -30,6 +30,14 @@ bool IsFinal(const absl::Status& status) {
   }
 }
 
+// Whether a worker could take something now.
+bool WorkWaits(const State& state) {
+  return std::any_of(state.jobs.begin(), state.jobs.end(), [](const auto& entry) {
+    const Job& job = entry.second;
+    return !IsEnded(job.phase) && (job.prepare.phase == ShardPhase::kWaiting || !job.waiting.empty());
+  });
+}
+
 absl::Status NoWorker() {
   return absl::UnavailableError("no worker has joined this server; start one, or try again when one is there");
 }
@@ -71,7 +79,7 @@ void Scheduler::Carry(std::unique_lock<std::mutex> lock, Effects effects) {
     it = over ? runners_.erase(it) : std::next(it);
   }
   for (WorkerKey key : effects.lost) spdlog::warn("worker {} is lost", state_.workers.at(key).details.id);
-  changed_.notify_all();
+  if (!retire.empty() || WorkWaits(state_)) changed_.notify_all();
   lock.unlock();
   for (const auto& [runner, lease] : cancel) runner->Cancel(lease);
   for (const RunnerPtr& runner : retire) runner->Retire();
@@ -169,9 +177,9 @@ void Scheduler::WorkerLost(WorkerKey key) {
 }
 
 void Scheduler::RunnerConnected(WorkerKey key) {
-  std::unique_lock lock(mutex_);
+  std::lock_guard lock(mutex_);
   WorkerReady(state_, key);
-  Carry(std::move(lock), {});
+  changed_.notify_all();
 }
 
 std::optional<Work> Scheduler::NextWork(WorkerKey key) {
@@ -207,6 +215,18 @@ bool Scheduler::ShouldGiveBack(const Lease& lease, double blocked_seconds) {
   return OtherJobWaits(state_, lease.worker, lease.job);
 }
 
+std::optional<Lease> Scheduler::GoOn(const Work& work) {
+  const std::vector<RowRange> shards = work.job->Plan();
+  if (shards.size() != 1) return std::nullopt;
+  const double now = Now();
+  std::lock_guard lock(mutex_);
+  const std::optional<Lease> lease = PrepareDoneAndOn(state_, work.lease.id, shards.front(), now);
+  if (!lease) return std::nullopt;
+  CountShard(now - work.lease.since);
+  work.job->AddRun(work.worker_id, {}, work.lease.since, now, true);
+  return lease;
+}
+
 void Scheduler::Finish(const Work& work, const RelayResult& result) {
   if (result.summary) work.job->AddSummary(work.worker_id, *result.summary);
   const double now = Now();
@@ -232,6 +252,7 @@ Effects Scheduler::FinishLocked(const Work& work, const RelayResult& result) {
   if (!state_.leases.contains(lease)) return {};  // void: its job or worker has ended meanwhile
   switch (result.end) {
     case RelayEnd::kComplete:
+    case RelayEnd::kRowsFollow:
       CountShard(now - work.lease.since);
       return work.lease.shard == kPrepareShard ? PrepareDone(state_, lease, work.job->Plan(), now)
                                                : ShardDone(state_, lease, now);
@@ -290,6 +311,8 @@ void Scheduler::Stop() {
     std::unique_lock lock(mutex_);
     if (stopping_) return;
     stopping_ = true;
+    stop_.notify_all();
+    changed_.notify_all();
     Effects effects;
     for (const auto& [id, job] : jobs_) {
       effects.Append(FailJob(state_, id, absl::UnavailableError("the server shut down; try again in a minute"), Now()));
@@ -310,7 +333,7 @@ void Scheduler::Housekeeping() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kHousekeepingInterval, [&] { return stopping_; });
+      stop_.wait_for(lock, kHousekeepingInterval, [&] { return stopping_; });
       if (stopping_) return;
       WakeStalledJobs();
       Effects effects = Tick(state_, Now());

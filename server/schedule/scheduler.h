@@ -104,6 +104,9 @@ class Scheduler {
   bool Alive(LeaseId lease);
   absl::StatusOr<bool> RowsDone(LeaseId lease, RowRange rows);
   bool ShouldGiveBack(const Lease& lease, double blocked_seconds);
+  // The worker has prepared its job and gives rows in the same stream: its lease of them. None: they are not all that
+  // the job consists of, or the lease is void.
+  std::optional<Lease> GoOn(const Work& work);
   void Finish(const Work& work, const RelayResult& result);
 
   // --- For the process ---
@@ -134,7 +137,8 @@ class Scheduler {
 
   const SchedulerOptions options_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_;  // there may be work, or a worker
+  std::condition_variable stop_;
   State state_;
   std::map<JobId, std::shared_ptr<ActiveJob>> jobs_;
   std::map<WorkerKey, RunnerPtr> runners_;

@@ -122,6 +122,21 @@ std::optional<int> NextShard(const State& state, const Job& job, WorkerKey worke
   return std::nullopt;
 }
 
+// To a worker that has none.
+Lease Give(State& state, Job& job, int index, Worker& worker, double now) {
+  Shard& shard = ShardOf(job, index);
+  const Lease lease{state.next_lease++, job.id, index, shard.rows, worker.key, now, now + state.limits.lease_seconds};
+  shard.phase = ShardPhase::kLeased;
+  shard.lease = lease.id;
+  job.waiting.erase(index);
+  job.phase = JobPhase::kRunning;
+  ++job.leased;
+  worker.lease = lease.id;
+  worker.last_job = job.id;
+  state.leases.emplace(lease.id, lease);
+  return lease;
+}
+
 }  // namespace
 
 void Effects::Append(Effects other) {
@@ -158,6 +173,16 @@ Effects PrepareDone(State& state, LeaseId id, const std::vector<RowRange>& shard
     job.shards.push_back(std::move(shard));
   }
   return EndIfComplete(state, job, now);
+}
+
+std::optional<Lease> PrepareDoneAndOn(State& state, LeaseId id, RowRange rows, double now) {
+  const auto found = state.leases.find(id);
+  if (found == state.leases.end()) return std::nullopt;
+  JACSERVE_CHECK(rows.count > 0);
+  Job& job = JobOf(state, found->second);
+  Worker& worker = state.workers.at(found->second.worker);
+  PrepareDone(state, id, {rows}, now);
+  return Give(state, job, 0, worker, now);
 }
 
 Effects CancelJob(State& state, JobId id, double now) {
@@ -202,17 +227,7 @@ std::optional<Lease> Assign(State& state, WorkerKey key, double now) {
     best_shard = *shard;
   }
   if (best == nullptr) return std::nullopt;
-  Shard& shard = ShardOf(*best, best_shard);
-  const Lease lease{state.next_lease++, best->id, best_shard, shard.rows, key, now, now + state.limits.lease_seconds};
-  shard.phase = ShardPhase::kLeased;
-  shard.lease = lease.id;
-  best->waiting.erase(best_shard);
-  best->phase = JobPhase::kRunning;
-  ++best->leased;
-  found->second.lease = lease.id;
-  found->second.last_job = best->id;
-  state.leases.emplace(lease.id, lease);
-  return lease;
+  return Give(state, *best, best_shard, found->second, now);
 }
 
 bool OtherJobWaits(const State& state, WorkerKey worker, JobId job) {

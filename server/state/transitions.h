@@ -27,6 +27,10 @@ JobId AddJob(State& state, double now);
 // No shards: the job is done. A lease that is void: nothing happens.
 Effects PrepareDone(State& state, LeaseId lease, const std::vector<RowRange>& shards, double now);
 
+// The worker that prepared the job goes on with `rows`, which are all that it has: its lease of them. None: the lease
+// is void.
+std::optional<Lease> PrepareDoneAndOn(State& state, LeaseId lease, RowRange rows, double now);
+
 // Ends the job, whatever it is at. A job that has ended stays as it is.
 Effects CancelJob(State& state, JobId job, double now);
 Effects FailJob(State& state, JobId job, absl::Status error, double now);

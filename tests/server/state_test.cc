@@ -57,6 +57,26 @@ TEST(Jobs, AreQueuedThenRunThenDone) {
   EXPECT_TRUE(state.jobs.empty());
 }
 
+TEST(Jobs, GoOnWithTheirRowsAtTheWorkerThatPreparedThem) {
+  State state;
+  const WorkerKey worker = AddReady(state, "w"), other = AddReady(state, "other");
+  const JobId job = AddJob(state, 0);
+  const Lease prepare = *Assign(state, worker, 0);
+  const std::optional<Lease> rows = PrepareDoneAndOn(state, prepare.id, {3, 7}, 1);
+  ASSERT_TRUE(rows.has_value());
+  EXPECT_EQ(rows->worker, worker);
+  EXPECT_EQ(rows->rows, (RowRange{3, 7}));
+  EXPECT_FALSE(Progress(state, prepare.id, 1)) << "that lease is over";
+  EXPECT_FALSE(Assign(state, other, 1).has_value()) << "nothing is left for others";
+  EXPECT_TRUE(*RowsDelivered(state, rows->id, {3, 2}, 2));
+  EndWorker(state, worker, WorkerPhase::kLost, 3);
+  const Lease rest = *Assign(state, other, 3);
+  EXPECT_EQ(rest.rows, (RowRange{5, 5}));
+  EXPECT_TRUE(*RowsDelivered(state, rest.id, {5, 5}, 4));
+  EXPECT_THAT(ShardDone(state, rest.id, 5).ended, ElementsAre(job));
+  EXPECT_FALSE(PrepareDoneAndOn(state, prepare.id, {3, 7}, 6).has_value()) << "a lease that is void";
+}
+
 TEST(Jobs, WithoutRowsAreDoneOncePrepared) {
   State state;
   const WorkerKey worker = AddReady(state, "w");

@@ -88,6 +88,10 @@ class RandomWalk {
       }
       planned_[lease.job] = {};
       for (const RowRange& rows : shards) planned_[lease.job].Add(rows);
+      if (shards.size() == 1 && Upto(1) == 0) {
+        ASSERT_TRUE(PrepareDoneAndOn(state_, lease.id, shards[0], now_).has_value());
+        return;
+      }
       Note(PrepareDone(state_, lease.id, shards, now_));
       return;
     }
