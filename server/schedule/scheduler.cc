@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/budget_status.h"
 #include "common/status.h"
 #include "server/schedule/schedule_metrics.h"
 #include "server/schedule/worker_runner.h"
@@ -23,7 +24,6 @@ bool IsFinal(const absl::Status& status) {
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kResourceExhausted:
       return true;
     default:
       return false;
@@ -273,6 +273,11 @@ Effects Scheduler::FinishLocked(const Work& work, const RelayResult& result) {
 Effects Scheduler::FailedLocked(const Work& work, const absl::Status& status) {
   const double now = Now();
   if (IsFinal(status)) return FailJob(state_, work.lease.job, status, now);
+  if (absl::IsResourceExhausted(status)) {
+    // In its words alone: what it says for the coordinator is no client's affair.
+    const absl::Status words(status.code(), status.message());
+    return LeaseRefused(state_, work.lease.id, SmallestBudgetOf(status).value_or(0), words, now);
+  }
   spdlog::warn("worker {} failed on rows {} to {}: {}", work.worker_id, work.lease.rows.begin, work.lease.rows.end(),
                status.ToString());
   // The connection broke; if the worker lives, its next heartbeat makes it register again.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/size_text.h"
 #include "common/status.h"
 #include "server/state/transitions.h"
 
@@ -101,23 +102,48 @@ bool WasLostOn(const Shard& shard, WorkerKey worker) {
   return std::find(shard.lost_on.begin(), shard.lost_on.end(), worker) != shard.lost_on.end();
 }
 
+// Whether nothing is known that speaks against its memory. Budgets of different backends are of different memories.
+bool Fits(const Job& job, const Worker& worker) {
+  return std::none_of(job.refusals.begin(), job.refusals.end(), [&](const Refusal& refusal) {
+    return refusal.worker == worker.key ||
+           (refusal.backend == worker.details.backend && worker.details.memory_budget_bytes < refusal.needed_bytes);
+  });
+}
+
 // A shard goes back to a worker that failed on it only when no other is there to try.
-bool MayTake(const State& state, const Shard& shard, WorkerKey worker) {
+bool MayTake(const State& state, const Job& job, const Shard& shard, WorkerKey worker) {
+  if (!Fits(job, state.workers.at(worker))) return false;
   if (!WasLostOn(shard, worker)) return true;
   return std::none_of(state.workers.begin(), state.workers.end(), [&](const auto& entry) {
-    return entry.second.phase == WorkerPhase::kReady && !WasLostOn(shard, entry.first);
+    return entry.second.phase == WorkerPhase::kReady && !WasLostOn(shard, entry.first) && Fits(job, entry.second);
   });
+}
+
+// The last refusal's words and, where there are several budgets, the largest.
+absl::Status NobodyFits(const State& state, const Job& job) {
+  const Worker* largest = nullptr;
+  std::set<int64_t> budgets;
+  for (const auto& [key, worker] : state.workers) {
+    if (IsEnded(worker.phase)) continue;
+    budgets.insert(worker.details.memory_budget_bytes);
+    if (largest != nullptr && worker.details.memory_budget_bytes <= largest->details.memory_budget_bytes) continue;
+    largest = &worker;
+  }
+  if (budgets.size() < 2) return job.refusal;
+  return absl::Status(job.refusal.code(),
+                      absl::StrCat(job.refusal.message(), "; the largest among the workers is that of ",
+                                   largest->details.id, ", ", SizeText(largest->details.memory_budget_bytes)));
 }
 
 // Index of the shard that this worker would get of this job.
 std::optional<int> NextShard(const State& state, const Job& job, WorkerKey worker) {
   if (IsEnded(job.phase) || job.stalled) return std::nullopt;
   if (job.prepare.phase != ShardPhase::kDone) {
-    const bool free = job.prepare.phase == ShardPhase::kWaiting && MayTake(state, job.prepare, worker);
+    const bool free = job.prepare.phase == ShardPhase::kWaiting && MayTake(state, job, job.prepare, worker);
     return free ? std::optional(kPrepareShard) : std::nullopt;
   }
   for (int index : job.waiting) {
-    if (MayTake(state, job.shards[index], worker)) return index;
+    if (MayTake(state, job, job.shards[index], worker)) return index;
   }
   return std::nullopt;
 }
@@ -302,6 +328,33 @@ Effects LeaseGivenBack(State& state, LeaseId id, double now) {
   }
   ReturnToWaiting(job, lease.shard);
   return {};
+}
+
+Effects LeaseRefused(State& state, LeaseId id, int64_t needed_bytes, const absl::Status& error, double now) {
+  const auto lease = state.leases.find(id);
+  if (lease == state.leases.end()) return {};
+  Job& job = JobOf(state, lease->second);
+  const Worker& worker = state.workers.at(lease->second.worker);
+  const int64_t budget_bytes = worker.details.memory_budget_bytes;
+  job.refusals.push_back({worker.key, worker.details.backend, std::max(needed_bytes, budget_bytes + 1)});
+  job.refusal = error;
+  Effects effects = LeaseGivenBack(state, id, now);
+  effects.Append(EndUnfit(state, now));
+  return effects;
+}
+
+Effects EndUnfit(State& state, double now) {
+  Effects effects;
+  for (auto& [id, job] : state.jobs) {
+    if (IsEnded(job.phase) || job.refusals.empty()) continue;
+    const bool fits = std::any_of(state.workers.begin(), state.workers.end(), [&, &job = job](const auto& entry) {
+      const Worker& worker = entry.second;
+      const bool may_return = worker.phase == WorkerPhase::kLost && now - worker.ended < state.limits.no_worker_seconds;
+      return (!IsEnded(worker.phase) || may_return) && Fits(job, worker);
+    });
+    if (!fits) effects.Append(EndJob(state, job, JobPhase::kFailed, NobodyFits(state, job), now));
+  }
+  return effects;
 }
 
 }  // namespace jacserve::server

@@ -65,6 +65,13 @@ Effects LeaseLost(State& state, LeaseId lease, double now);
 // The lease was handed back in good order, half done or not begun.
 Effects LeaseGivenBack(State& state, LeaseId lease, double now);
 
+// The worker's memory budget is too small, as `error` says; `needed_bytes` would do, 0: it does not say. The shard
+// waits for a worker with a larger one.
+Effects LeaseRefused(State& state, LeaseId lease, int64_t needed_bytes, const absl::Status& error, double now);
+
+// Fails jobs that were refused and that no worker has the memory for, of those that live or were lost just now.
+Effects EndUnfit(State& state, double now);
+
 // --- Workers ---
 
 // A registration; an earlier one under the same id is lost.

@@ -73,6 +73,7 @@ Effects Tick(State& state, double now) {
     return IsEnded(entry.second.phase) && now - entry.second.ended > state.limits.keep_ended_seconds;
   });
 
+  effects.Append(EndUnfit(state, now));
   if (LiveWorkers(state) > 0) {
     state.without_worker_since.reset();
     return effects;

@@ -7,15 +7,16 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/budget_status.h"
 #include "common/status.h"
 #include "worker/backend/cpu/cpu_backend.h"
 #include "worker/backend/cuda/cuda_backend.h"
-#include "worker/engine/budget_status.h"
 #include "worker/engine/check_problem.h"
 #include "worker/engine/devices.h"
 #include "worker/engine/integer_bounds.h"
 #include "worker/engine/memory_plan.h"
 #include "worker/engine/narrowed_engine.h"
+#include "worker/engine/needed_by.h"
 #include "worker/engine/pushforward_tile.h"
 #include "worker/engine/tile.h"
 
@@ -82,7 +83,11 @@ class EngineImpl : public Engine {
     tile_.stage_bytes = RowOutlet::StageBytes(plan_, layout_, *backend_);
     FindNeeds(options.threads);
     discard_rows_ = options.discard_rows;
-    ASSIGN_OR_RETURN(memory_, PlanMemory(needs_, options.memory_budget_bytes));
+    const absl::StatusOr<MemoryPlan> memory = PlanMemory(needs_, options.memory_budget_bytes);
+    if (const std::optional<int64_t> smallest = SmallestBudgetOf(memory.status())) {
+      return BudgetTooSmall(options.memory_budget_bytes, *smallest, NeededBy(program_, needs_));
+    }
+    memory_ = memory.value();
     if (options.before_allocation) options.before_allocation(memory_.total_bytes);
     ASSIGN_OR_RETURN(const std::shared_ptr<void> entered, backend_->EnterThread());
     ASSIGN_OR_RETURN(Scratch scratch,

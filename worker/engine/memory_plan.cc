@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "worker/engine/budget_status.h"
+#include "common/budget_status.h"
 
 namespace jacserve::worker {
 namespace {

@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/budget_status.h"
 #include "common/digest.h"
 #include "common/process.h"
 #include "common/proto_convert.h"
 #include "common/size_text.h"
 #include "common/status.h"
-#include "worker/engine/budget_status.h"
 #include "worker/engine/devices.h"
 #include "worker/service/describe.h"
 #include "worker/service/worker_metrics.h"
@@ -131,7 +131,8 @@ absl::StatusOr<KeptEngine> ShardRunner::MakeEngine(const v1::JacobianSpec& spec,
   };
   absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine_(std::move(loaded.problem), options);
   if (const std::optional<int64_t> smallest = SmallestBudgetOf(engine.status()); smallest && on_host) {
-    return BudgetTooSmall(options_.memory_budget_bytes, WorkerBudgetFor(*smallest + loaded.host_bytes));
+    return BudgetTooSmall(options_.memory_budget_bytes, WorkerBudgetFor(*smallest + loaded.host_bytes),
+                          NeededByOf(engine.status()));
   }
   if (!engine.ok()) return engine.status();
   WorkerMetrics::Get().engines_made.Increment();

@@ -6,8 +6,8 @@
 
 #include <future>
 
+#include "common/budget_status.h"
 #include "tests/worker/service/tiny_engine.h"
-#include "worker/engine/budget_status.h"
 
 namespace jacserve::worker {
 namespace {
