@@ -355,9 +355,9 @@ absl::Status CheckCoupledPairs(const SampleProgram& program, int64_t first, int6
 // Is float32 asked for, and too little for what happens between inputs and rows?
 absl::StatusOr<bool> NeedsFloat64(const SampleProgram& program, const JacobianProblem& problem) {
   if (problem.precision != DType::kFloat32) return false;
+  if (program.coupled && !problem.values) return true;
   const std::optional<std::string> integers = IntegersBeyondFloat32(program, problem);
-  if (!problem.values) return program.coupled || integers.has_value();
-  if (!integers.has_value()) return false;
+  if (!problem.values || !integers.has_value()) return integers.has_value();
   return absl::InvalidArgumentError(
       absl::StrCat(*integers, "; with values of 16 bits integers are computed in float32,", " which counts to ",
                    static_cast<int64_t>(kMostInFloat32), " without gaps: ask for fp32 or fp64"));
