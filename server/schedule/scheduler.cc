@@ -171,6 +171,11 @@ void Scheduler::WorkerLost(const std::string& worker_id) {
   }
 }
 
+bool Scheduler::HadWorkSince(const std::string& worker_id, std::chrono::steady_clock::time_point since) const {
+  std::lock_guard lock(mutex_);
+  return server::HadWorkSince(state_, worker_id, std::chrono::duration<double>(since.time_since_epoch()).count());
+}
+
 void Scheduler::WorkerLost(WorkerKey key) {
   std::unique_lock lock(mutex_);
   Carry(std::move(lock), EndWorker(state_, key, WorkerPhase::kLost, Now()));

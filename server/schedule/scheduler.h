@@ -95,6 +95,9 @@ class Scheduler {
   void WorkerLost(const std::string& worker_id);
   void WorkerLost(WorkerKey key);
 
+  // Whether a worker of this id has joined since and was given anything to do.
+  bool HadWorkSince(const std::string& worker_id, std::chrono::steady_clock::time_point since) const;
+
   // --- For worker runners ---
 
   void RunnerConnected(WorkerKey key);

@@ -89,6 +89,7 @@ struct Worker {
   WorkerPhase phase = WorkerPhase::kJoining;
   LeaseId lease = 0;  // 0: idle
   JobId last_job = 0;
+  double joined = 0;
   double heard = 0;  // last heartbeat
   double ended = 0;  // phase is kGone or kLost
   int64_t peak_rss_bytes = 0;

@@ -88,6 +88,9 @@ Effects EndWorker(State& state, WorkerKey worker, WorkerPhase phase, double now)
 // Silent workers, leases past their deadline, jobs that no worker came for.
 Effects Tick(State& state, double now);
 
+// Whether a worker of this id has joined since and was given anything to do.
+bool HadWorkSince(const State& state, const std::string& id, double since);
+
 int LiveWorkers(const State& state);  // joining, ready or draining
 int ReadyWorkers(const State& state);
 

@@ -15,7 +15,7 @@ WorkerKey AddWorker(State& state, const WorkerDetails& details, double now, Effe
   Worker worker;
   worker.key = state.next_worker++;
   worker.details = details;
-  worker.heard = now;
+  worker.joined = worker.heard = now;
   const WorkerKey key = worker.key;
   state.workers.emplace(key, std::move(worker));
   return key;
@@ -89,6 +89,13 @@ Effects Tick(State& state, double now) {
         FailJob(state, id, absl::UnavailableError("no worker is there; try again when one has joined"), now));
   }
   return effects;
+}
+
+bool HadWorkSince(const State& state, const std::string& id, double since) {
+  return std::any_of(state.workers.begin(), state.workers.end(), [&](const auto& entry) {
+    const Worker& worker = entry.second;
+    return worker.details.id == id && worker.joined >= since && worker.last_job != 0;
+  });
 }
 
 int LiveWorkers(const State& state) {

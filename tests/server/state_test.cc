@@ -131,6 +131,19 @@ TEST(Refusals, WaitForAWorkerThatWasLostJustNow) {
   EXPECT_EQ(state.jobs.at(job).error, refusal) << "there is one budget only: its own words say all";
 }
 
+TEST(Workers, HadWorkOnceTheyWereGivenAny) {
+  State state;
+  const WorkerKey worker = AddReady(state, "w", 5);
+  AddJob(state, 5);
+  EXPECT_FALSE(HadWorkSince(state, "w", 4));
+  Assign(state, worker, 6);
+  EXPECT_TRUE(HadWorkSince(state, "w", 4));
+  EndWorker(state, worker, WorkerPhase::kLost, 7);
+  EXPECT_TRUE(HadWorkSince(state, "w", 4)) << "lost by now";
+  EXPECT_FALSE(HadWorkSince(state, "w", 6)) << "one that joined before is another process";
+  EXPECT_FALSE(HadWorkSince(state, "other", 4));
+}
+
 TEST(Jobs, WithoutRowsAreDoneOncePrepared) {
   State state;
   const WorkerKey worker = AddReady(state, "w");
