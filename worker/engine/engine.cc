@@ -129,11 +129,11 @@ class EngineImpl : public Engine {
       return MakeWorkers();
     }));
     SharedConsumer shared_consumer(consumer);
-    const int64_t last = (rows.end() - 1) / tile_.rows;
-    std::atomic<int64_t> next = rows.begin / tile_.rows;
+    const int64_t first = rows.begin / tile_.rows, last = (rows.end() - 1) / tile_.rows;
+    std::atomic<int64_t> next = first;
     std::atomic<bool> stop = false;
     const std::function<bool()> stopped = [&] { return stop || cancelled(); };
-    return OnThreads(memory_.threads, *backend_, [&](int thread) {
+    return OnThreads(ThreadsFor(last - first + 1), *backend_, [&](int thread) {
       absl::Status status = absl::OkStatus();
       for (int64_t tile = next++; tile <= last && status.ok() && !stop; tile = next++) {
         status = workers_[thread]->Run(tile, rows, shared_consumer, stopped);
@@ -144,6 +144,8 @@ class EngineImpl : public Engine {
   }
 
  private:
+  int ThreadsFor(int64_t pieces) const { return static_cast<int>(std::clamp<int64_t>(pieces, 1, memory_.threads)); }
+
   absl::Status MakeLayout() {
     layout_.target_shape = target_.shape();
     layout_.rows = target_.rows();
@@ -281,7 +283,7 @@ class EngineImpl : public Engine {
     auto* embeddings = static_cast<std::byte*>(device_embeddings.get());
     std::atomic<int64_t> next = 0;
     std::mutex mutex;
-    RETURN_IF_ERROR(OnThreads(memory_.threads, *backend_, [&](int) -> absl::Status {
+    RETURN_IF_ERROR(OnThreads(ThreadsFor(linearizer_.chunks()), *backend_, [&](int) -> absl::Status {
       const auto begin = std::chrono::steady_clock::now();
       ASSIGN_OR_RETURN(Scratch scratch, Scratch::Make(memory, linearizer_.ScratchBytes()));
       Buffer own;
