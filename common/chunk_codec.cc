@@ -268,6 +268,10 @@ grpc::ByteBuffer EncodeChunk(const ChunkHeader& header, std::span<const std::byt
   const grpc::Slice head(message.data(), static_cast<size_t>(end - message.data()));
   if (payload.empty()) return grpc::ByteBuffer(&head, 1);
 
+  if (payload.size() <= static_cast<size_t>(kCopiedBytes)) {
+    const grpc::Slice slices[] = {head, grpc::Slice(payload.data(), payload.size())};
+    return grpc::ByteBuffer(slices, 2);
+  }
   const grpc::Slice slices[] = {
       head, grpc::Slice(
                 const_cast<std::byte*>(payload.data()), payload.size(),

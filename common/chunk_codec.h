@@ -1,4 +1,4 @@
-// A chunk event as two slices, written and read without touching the payload.
+// A chunk event as two slices, written and read without touching a large payload.
 // Out: bytes that are exactly the protobuf message jacserve.v1.JacobianEvent{chunk}. In: such a message as it arrived.
 #pragma once
 
@@ -29,7 +29,9 @@ struct ChunkHeader {
 uint64_t Checksum(std::span<const std::byte> payload);
 
 // The message: an encoded header, then `payload`, which is sent from where it lies; `keep_alive` is released when gRPC
-// no longer needs it. payload.size() <= kMaxChunkBytes.
+// no longer needs it. Up to kCopiedBytes are copied, so that memory is not held by messages that wait to be sent.
+// payload.size() <= kMaxChunkBytes.
+constexpr int64_t kCopiedBytes = int64_t{16} << 10;
 grpc::ByteBuffer EncodeChunk(const ChunkHeader& header, std::span<const std::byte> payload,
                              std::shared_ptr<const void> keep_alive);
 

@@ -1,4 +1,4 @@
-// absl::Status to grpc::Status and back; the codes are the same numbers.
+// absl::Status to grpc::Status and back; the codes are the same numbers, payloads travel as google.rpc.Status has them.
 #pragma once
 
 #include "absl/status/status.h"

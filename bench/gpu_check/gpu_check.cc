@@ -9,9 +9,9 @@
 #include "bench/gpu_check/free_memory.h"
 #include "bench/gpu_check/verifying_consumer.h"
 #include "bench/seed_flops.h"
+#include "common/budget_status.h"
 #include "common/status.h"
 #include "tests/worker/engine/golden_case.h"
-#include "worker/engine/budget_status.h"
 #include "worker/engine/devices.h"
 
 namespace jacserve::bench {
@@ -146,7 +146,7 @@ absl::Status Compute(const Arguments& asked, json& result) {
 int Run(const Arguments& asked) {
   json result{{"case", asked.name}, {"precision", asked.precision}, {"budget_bytes", asked.budget_bytes}};
   const absl::Status status = Compute(asked, result);
-  if (const auto smallest = worker::SmallestBudgetOf(status)) {
+  if (const auto smallest = SmallestBudgetOf(status)) {
     result["smallest_budget_bytes"] = *smallest;
   } else if (!status.ok()) {
     return Fail(status);

@@ -7,9 +7,6 @@
 namespace jacserve::server {
 namespace {
 
-// A shard worth a call of its own: about 10 ms of work on one core, whichever of arithmetic and writing takes longer.
-constexpr double kWorthwhileFlops = 1e9;
-constexpr double kWorthwhileBytes = 32.0 * (1 << 20);
 // A shard takes this part of the fair share of what is left, so the ones at the end are small.
 constexpr int64_t kShareDivisor = 3;
 // Bounds the number of shards when rows are many and cheap.
@@ -19,7 +16,8 @@ int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 // Rows that make a shard worthwhile; `total` when even all of them do not.
 int64_t WorthwhileRows(const PlanInput& input, int64_t total) {
-  const double shards = std::max(input.flops_per_row / kWorthwhileFlops, input.row_bytes / kWorthwhileBytes);
+  const double shards =
+      std::max(input.flops_per_row / kWorthwhileFlops, static_cast<double>(input.row_bytes) / kWorthwhileBytes);
   if (!(shards > 0)) return total;  // nothing is known, or rows cost nothing
   const double rows = std::ceil(1.0 / shards);
   return rows >= static_cast<double>(total) ? total : std::max<int64_t>(1, static_cast<int64_t>(rows));

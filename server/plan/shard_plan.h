@@ -9,6 +9,10 @@
 
 namespace jacserve::server {
 
+// A shard worth a call of its own: about 10 ms of work on one core, whichever of arithmetic and writing takes longer.
+constexpr double kWorthwhileFlops = 1e9;
+constexpr int64_t kWorthwhileBytes = int64_t{32} << 20;
+
 struct PlanInput {
   std::vector<RowRange> missing;  // disjoint, in order
   int64_t row_tile = 1;           // >= 1; rows computed together, counted from row 0

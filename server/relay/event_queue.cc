@@ -24,6 +24,7 @@ std::optional<EventQueue::Item> EventQueue::Pop(Clock::duration wait) {
   Item item = std::move(items_.front());
   items_.pop_front();
   queued_bytes_ -= item.size_bytes;
+  item.followed = !items_.empty();
   room_.notify_all();
   return item;
 }

@@ -23,6 +23,7 @@ class EventQueue {
     int64_t size_bytes = 0;
     bool is_chunk = false;
     int64_t payload_bytes = 0;  // of a chunk
+    bool followed = false;      // was there another behind it when it was taken?
     Clock::time_point pushed;
   };
   enum class PushResult { kPushed, kFull, kClosed };

@@ -111,12 +111,13 @@ absl::StatusOr<RowLayout> LayoutOf(const v1::JacobianHeader& header) {
   return layout;
 }
 
-RelayResult RelayRows(RawReader& reader, EventQueue& queue, RowRange rows, const RowLayout& layout, RelayLease& lease) {
+RelayResult RelayRows(RawReader& reader, EventQueue& queue, RowRange rows, const RowLayout& layout, RelayLease& lease,
+                      grpc::ByteBuffer first) {
   Pusher pusher(queue, lease);
   ShardBytes bytes(rows, layout);
   std::optional<v1::JacobianSummary> summary;
-  grpc::ByteBuffer buffer;
-  while (reader.Read(&buffer)) {
+  grpc::ByteBuffer buffer = std::move(first);
+  while (buffer.Valid() || reader.Read(&buffer)) {
     if (!lease.Alive()) return Ended(RelayEnd::kStopped);
     absl::StatusOr<EventView> event = DecodeEvent(buffer);
     if (!event.ok()) return Failed(event.status());
@@ -160,6 +161,9 @@ RelayResult RelayPrepare(RawReader& reader, EventQueue& queue, HeaderSink& sink,
     } else if (event->kind == v1::JacobianEvent::kValue) {
       if (!have_header) return Failed(Broken("a value before the header"));
       if (auto end = pusher.Push(std::move(buffer))) return Ended(*end);
+    } else {
+      if (!have_header) return Failed(Broken("rows before the header"));
+      return {RelayEnd::kRowsFollow, absl::OkStatus(), std::nullopt, std::move(buffer)};
     }
     buffer.Clear();
   }

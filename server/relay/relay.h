@@ -32,18 +32,20 @@ class RelayLease {
 };
 
 enum class RelayEnd {
-  kComplete,   // the worker's stream ended well
-  kGivenBack,  // the client was too slow
-  kBusy,       // the worker has not wound down its call before; nothing was begun
-  kStopped,    // the lease is void or the client is gone
-  kFailed,     // the worker, or the connection to it, failed: `status` says how
-  kRejected,   // the job cannot go on, through no fault of the worker: `status` says why
+  kComplete,    // the worker's stream ended well
+  kRowsFollow,  // of RelayPrepare: the worker went on with rows, and `first` is their first message
+  kGivenBack,   // the client was too slow
+  kBusy,        // the worker has not wound down its call before; nothing was begun
+  kStopped,     // the lease is void or the client is gone
+  kFailed,      // the worker, or the connection to it, failed: `status` says how
+  kRejected,    // the job cannot go on, through no fault of the worker: `status` says why
 };
 
 struct RelayResult {
   RelayEnd end = RelayEnd::kComplete;
   absl::Status status;
   std::optional<v1::JacobianSummary> summary;
+  grpc::ByteBuffer first = {};
 };
 
 // What chunks must look like, from the job's header.
@@ -55,8 +57,10 @@ struct RowLayout {
 // InvalidArgument: shapes that overflow.
 absl::StatusOr<RowLayout> LayoutOf(const v1::JacobianHeader& header);
 
-// Chunks and rows_done of `rows`. The caller cancels the call when the end is not kComplete.
-RelayResult RelayRows(RawReader& reader, EventQueue& queue, RowRange rows, const RowLayout& layout, RelayLease& lease);
+// Chunks and rows_done of `rows`, `first` being a message that was read already. The caller cancels the call when the
+// end is not kComplete.
+RelayResult RelayRows(RawReader& reader, EventQueue& queue, RowRange rows, const RowLayout& layout, RelayLease& lease,
+                      grpc::ByteBuffer first = {});
 
 // Where a header goes on its way to the client.
 class HeaderSink {
@@ -68,7 +72,7 @@ class HeaderSink {
   virtual absl::StatusOr<std::optional<v1::JacobianEvent>> OnHeader(const v1::JacobianHeader& header) = 0;
 };
 
-// One header, then the target's value.
+// One header, then the target's value, up to the end or to rows that follow.
 RelayResult RelayPrepare(RawReader& reader, EventQueue& queue, HeaderSink& sink, RelayLease& lease);
 
 }  // namespace jacserve::server

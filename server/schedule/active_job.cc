@@ -36,6 +36,16 @@ absl::Status NoSuchRows(RowRange range, const Shape& target, int64_t rows) {
 ActiveJob::ActiveJob(JobRequest request, int64_t queue_bytes, std::shared_ptr<const void> keep_alive)
     : request_(std::move(request)), keep_alive_(std::move(keep_alive)), queue_(queue_bytes) {}
 
+std::optional<v1::FollowingRows> ActiveJob::Following() const {
+  v1::FollowingRows following;
+  following.set_most_bytes(kWorthwhileBytes);
+  following.set_most_flops(kWorthwhileFlops);
+  if (!request_.rows) return following;
+  if (request_.rows->size() != 1) return std::nullopt;
+  *following.mutable_rows() = ToProto(request_.rows->front());
+  return following;
+}
+
 void ActiveJob::set_workers(int64_t workers) {
   std::lock_guard lock(mutex_);
   workers_ = std::max<int64_t>(workers, 1);

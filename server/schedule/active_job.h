@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "common/row_range.h"
 #include "jacserve/v1/types.pb.h"
+#include "jacserve/v1/worker_service.pb.h"
 #include "server/relay/event_queue.h"
 #include "server/relay/relay.h"
 
@@ -32,6 +33,9 @@ class ActiveJob : public HeaderSink {
 
   const v1::JacobianSpec& spec() const { return request_.spec; }
   EventQueue& queue() { return queue_; }
+
+  // The rows that a worker may compute at once when it has prepared the job; none when they lie apart.
+  std::optional<v1::FollowingRows> Following() const;
 
   // Workers that are ready, for the header and the plan.
   void set_workers(int64_t workers);

@@ -183,7 +183,8 @@ bool LocalWorkers::Reap(Slot& slot) {
   if (waitpid(slot.pid, &status, WNOHANG) != slot.pid) return false;
   const auto now = steady_clock::now();
   slot.pid = 0;
-  const bool was_healthy = now - slot.started > kHealthyTime;
+  const bool had_work = options_.had_work && options_.had_work(slot.id, slot.started);
+  const bool was_healthy = had_work || now - slot.started > kHealthyTime;
   slot.backoff = was_healthy ? options_.first_backoff
                              : std::min(std::max(slot.backoff * 2, options_.first_backoff), options_.last_backoff);
   slot.next_start = now + slot.backoff;

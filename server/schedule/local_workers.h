@@ -29,6 +29,9 @@ struct LocalWorkersOptions {
   std::string coordinator_address;
   std::string memory_budget;  // "512MiB", of a GPU also "80%"; empty: the worker's default
   std::string log_level = "info";
+  // Whether the worker of this id was given anything to do since then. One that died of it starts again after
+  // first_backoff, so that no other request waits for it; one that dies of itself ever more seldom.
+  std::function<bool(const std::string& id, std::chrono::steady_clock::time_point since)> had_work;
   std::chrono::milliseconds first_backoff{200};
   std::chrono::milliseconds last_backoff{30'000};
   std::chrono::milliseconds stop_time{3'000};  // between SIGTERM and SIGKILL

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/budget_status.h"
 #include "common/status.h"
 #include "server/schedule/schedule_metrics.h"
 #include "server/schedule/worker_runner.h"
@@ -23,11 +24,18 @@ bool IsFinal(const absl::Status& status) {
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kResourceExhausted:
       return true;
     default:
       return false;
   }
+}
+
+// Whether a worker could take something now.
+bool WorkWaits(const State& state) {
+  return std::any_of(state.jobs.begin(), state.jobs.end(), [](const auto& entry) {
+    const Job& job = entry.second;
+    return !IsEnded(job.phase) && (job.prepare.phase == ShardPhase::kWaiting || !job.waiting.empty());
+  });
 }
 
 absl::Status NoWorker() {
@@ -71,7 +79,7 @@ void Scheduler::Carry(std::unique_lock<std::mutex> lock, Effects effects) {
     it = over ? runners_.erase(it) : std::next(it);
   }
   for (WorkerKey key : effects.lost) spdlog::warn("worker {} is lost", state_.workers.at(key).details.id);
-  changed_.notify_all();
+  if (!retire.empty() || WorkWaits(state_)) changed_.notify_all();
   lock.unlock();
   for (const auto& [runner, lease] : cancel) runner->Cancel(lease);
   for (const RunnerPtr& runner : retire) runner->Retire();
@@ -163,15 +171,20 @@ void Scheduler::WorkerLost(const std::string& worker_id) {
   }
 }
 
+bool Scheduler::HadWorkSince(const std::string& worker_id, std::chrono::steady_clock::time_point since) const {
+  std::lock_guard lock(mutex_);
+  return server::HadWorkSince(state_, worker_id, std::chrono::duration<double>(since.time_since_epoch()).count());
+}
+
 void Scheduler::WorkerLost(WorkerKey key) {
   std::unique_lock lock(mutex_);
   Carry(std::move(lock), EndWorker(state_, key, WorkerPhase::kLost, Now()));
 }
 
 void Scheduler::RunnerConnected(WorkerKey key) {
-  std::unique_lock lock(mutex_);
+  std::lock_guard lock(mutex_);
   WorkerReady(state_, key);
-  Carry(std::move(lock), {});
+  changed_.notify_all();
 }
 
 std::optional<Work> Scheduler::NextWork(WorkerKey key) {
@@ -207,6 +220,18 @@ bool Scheduler::ShouldGiveBack(const Lease& lease, double blocked_seconds) {
   return OtherJobWaits(state_, lease.worker, lease.job);
 }
 
+std::optional<Lease> Scheduler::GoOn(const Work& work) {
+  const std::vector<RowRange> shards = work.job->Plan();
+  if (shards.size() != 1) return std::nullopt;
+  const double now = Now();
+  std::lock_guard lock(mutex_);
+  const std::optional<Lease> lease = PrepareDoneAndOn(state_, work.lease.id, shards.front(), now);
+  if (!lease) return std::nullopt;
+  CountShard(now - work.lease.since);
+  work.job->AddRun(work.worker_id, {}, work.lease.since, now, true);
+  return lease;
+}
+
 void Scheduler::Finish(const Work& work, const RelayResult& result) {
   if (result.summary) work.job->AddSummary(work.worker_id, *result.summary);
   const double now = Now();
@@ -232,6 +257,7 @@ Effects Scheduler::FinishLocked(const Work& work, const RelayResult& result) {
   if (!state_.leases.contains(lease)) return {};  // void: its job or worker has ended meanwhile
   switch (result.end) {
     case RelayEnd::kComplete:
+    case RelayEnd::kRowsFollow:
       CountShard(now - work.lease.since);
       return work.lease.shard == kPrepareShard ? PrepareDone(state_, lease, work.job->Plan(), now)
                                                : ShardDone(state_, lease, now);
@@ -252,6 +278,11 @@ Effects Scheduler::FinishLocked(const Work& work, const RelayResult& result) {
 Effects Scheduler::FailedLocked(const Work& work, const absl::Status& status) {
   const double now = Now();
   if (IsFinal(status)) return FailJob(state_, work.lease.job, status, now);
+  if (absl::IsResourceExhausted(status)) {
+    // In its words alone: what it says for the coordinator is no client's affair.
+    const absl::Status words(status.code(), status.message());
+    return LeaseRefused(state_, work.lease.id, SmallestBudgetOf(status).value_or(0), words, now);
+  }
   spdlog::warn("worker {} failed on rows {} to {}: {}", work.worker_id, work.lease.rows.begin, work.lease.rows.end(),
                status.ToString());
   // The connection broke; if the worker lives, its next heartbeat makes it register again.
@@ -290,6 +321,8 @@ void Scheduler::Stop() {
     std::unique_lock lock(mutex_);
     if (stopping_) return;
     stopping_ = true;
+    stop_.notify_all();
+    changed_.notify_all();
     Effects effects;
     for (const auto& [id, job] : jobs_) {
       effects.Append(FailJob(state_, id, absl::UnavailableError("the server shut down; try again in a minute"), Now()));
@@ -310,7 +343,7 @@ void Scheduler::Housekeeping() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kHousekeepingInterval, [&] { return stopping_; });
+      stop_.wait_for(lock, kHousekeepingInterval, [&] { return stopping_; });
       if (stopping_) return;
       WakeStalledJobs();
       Effects effects = Tick(state_, Now());

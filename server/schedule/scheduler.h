@@ -95,6 +95,9 @@ class Scheduler {
   void WorkerLost(const std::string& worker_id);
   void WorkerLost(WorkerKey key);
 
+  // Whether a worker of this id has joined since and was given anything to do.
+  bool HadWorkSince(const std::string& worker_id, std::chrono::steady_clock::time_point since) const;
+
   // --- For worker runners ---
 
   void RunnerConnected(WorkerKey key);
@@ -104,6 +107,9 @@ class Scheduler {
   bool Alive(LeaseId lease);
   absl::StatusOr<bool> RowsDone(LeaseId lease, RowRange rows);
   bool ShouldGiveBack(const Lease& lease, double blocked_seconds);
+  // The worker has prepared its job and gives rows in the same stream: its lease of them. None: they are not all that
+  // the job consists of, or the lease is void.
+  std::optional<Lease> GoOn(const Work& work);
   void Finish(const Work& work, const RelayResult& result);
 
   // --- For the process ---
@@ -134,7 +140,8 @@ class Scheduler {
 
   const SchedulerOptions options_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_;  // there may be work, or a worker
+  std::condition_variable stop_;
   State state_;
   std::map<JobId, std::shared_ptr<ActiveJob>> jobs_;
   std::map<WorkerKey, RunnerPtr> runners_;

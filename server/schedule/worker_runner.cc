@@ -90,7 +90,7 @@ void WorkerRunner::PauseIfBusy(RelayEnd end) {
   std::this_thread::sleep_for(kBusyPause);
 }
 
-RelayResult WorkerRunner::Relay(const Work& work) {
+RelayResult WorkerRunner::Relay(Work& work) {
   grpc::ClientContext context;
   {
     std::lock_guard lock(mutex_);
@@ -100,24 +100,40 @@ RelayResult WorkerRunner::Relay(const Work& work) {
   LeaseOfWork lease(scheduler_, work.lease);
   RelayResult result{RelayEnd::kStopped, absl::OkStatus(), std::nullopt};
   if (lease.Alive()) {  // from here on, a revocation cancels the call
-    std::unique_ptr<grpc::ClientReader<grpc::ByteBuffer>> reader;
-    if (work.lease.shard == kPrepareShard) {
-      v1::PrepareRequest request;
-      *request.mutable_spec() = work.job->spec();
-      reader = OpenRawStream(*channel_, "/jacserve.v1.WorkerService/Prepare", context, request);
-      result = RelayPrepare(*reader, work.job->queue(), *work.job, lease);
-    } else {
-      v1::ComputeShardRequest request;
-      *request.mutable_spec() = work.job->spec();
-      *request.mutable_rows() = ToProto(work.lease.rows);
-      reader = OpenRawStream(*channel_, "/jacserve.v1.WorkerService/ComputeShard", context, request);
-      result = RelayRows(*reader, work.job->queue(), work.lease.rows, work.job->layout(), lease);
-    }
+    const bool prepare = work.lease.shard == kPrepareShard;
+    result = prepare ? Prepare(work, context, lease) : Compute(work, context, lease);
     context.TryCancel();  // without effect on a call that has ended
   }
   std::lock_guard lock(mutex_);
   call_ = nullptr;
   return result;
+}
+
+RelayResult WorkerRunner::Prepare(Work& work, grpc::ClientContext& context, RelayLease& lease) {
+  v1::PrepareRequest request;
+  *request.mutable_spec() = work.job->spec();
+  const std::optional<v1::FollowingRows> following = work.job->Following();
+  if (following) *request.mutable_following() = *following;
+  const auto reader = OpenRawStream(*channel_, "/jacserve.v1.WorkerService/Prepare", context, request);
+  RelayResult result = RelayPrepare(*reader, work.job->queue(), *work.job, lease);
+  if (result.end != RelayEnd::kRowsFollow) return result;
+  const std::optional<Lease> next = scheduler_.GoOn(work);
+  if (!next) return {RelayEnd::kComplete, absl::OkStatus(), std::nullopt};
+  {
+    std::lock_guard lock(mutex_);
+    work.lease = *next;
+    lease_ = next->id;
+  }
+  if (!lease.Alive()) return {RelayEnd::kStopped, absl::OkStatus(), std::nullopt};
+  return RelayRows(*reader, work.job->queue(), next->rows, work.job->layout(), lease, std::move(result.first));
+}
+
+RelayResult WorkerRunner::Compute(const Work& work, grpc::ClientContext& context, RelayLease& lease) {
+  v1::ComputeShardRequest request;
+  *request.mutable_spec() = work.job->spec();
+  *request.mutable_rows() = ToProto(work.lease.rows);
+  const auto reader = OpenRawStream(*channel_, "/jacserve.v1.WorkerService/ComputeShard", context, request);
+  return RelayRows(*reader, work.job->queue(), work.lease.rows, work.job->layout(), lease);
 }
 
 }  // namespace jacserve::server

@@ -40,7 +40,10 @@ class WorkerRunner {
  private:
   void Run();
   bool Connect();
-  RelayResult Relay(const Work& work);
+  // `work` becomes that of the rows when the worker goes on with them after it has prepared them.
+  RelayResult Relay(Work& work);
+  RelayResult Prepare(Work& work, grpc::ClientContext& context, RelayLease& lease);
+  RelayResult Compute(const Work& work, grpc::ClientContext& context, RelayLease& lease);
   void PauseIfBusy(RelayEnd end);
 
   Scheduler& scheduler_;

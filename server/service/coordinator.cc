@@ -99,6 +99,9 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
 absl::Status Coordinator::StartLocalWorkers(LocalWorkersOptions options) {
   options.socket_directory = runtime_directory_;
   options.coordinator_address = PrivateAddress(runtime_directory_);
+  options.had_work = [this](const std::string& id, std::chrono::steady_clock::time_point since) {
+    return scheduler_->HadWorkSince(id, since);
+  };
   ASSIGN_OR_RETURN(local_workers_, LocalWorkers::Start(std::move(options),
                                                        [this](const std::string& id) { scheduler_->WorkerLost(id); }));
   return absl::OkStatus();

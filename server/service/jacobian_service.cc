@@ -143,11 +143,12 @@ absl::Status JacobianService::Compute(grpc::ServerContext& context, EventStream&
   ASSIGN_OR_RETURN(JobRequest job, CheckRequest(std::move(request)));
   ASSIGN_OR_RETURN(std::unique_ptr<BlobPins> pins, PinBlobs(store_, job.spec));
   ASSIGN_OR_RETURN(const Scheduler::Submitted submitted, scheduler_.Submit(std::move(job), std::move(pins)));
-  absl::Status status = SendEvents(context, stream, submitted);
+  PackingWriter writer(stream);
+  absl::Status status = SendEvents(context, writer, submitted);
   if (status.ok()) {
     v1::JacobianEvent event;
     *event.mutable_summary() = scheduler_.SummaryOf(submitted);
-    if (!stream.Write(EncodeEvent(event))) status = absl::CancelledError("the client is gone");
+    if (!writer.Write(EncodeEvent(event), Next::kEnd)) status = absl::CancelledError("the client is gone");
   }
   scheduler_.Release(submitted);
   return status;
@@ -155,13 +156,14 @@ absl::Status JacobianService::Compute(grpc::ServerContext& context, EventStream&
 
 // This thread alone writes to the client. While it waits for events it looks out for a client that is gone; while it
 // writes, a client that is gone makes the write fail.
-absl::Status JacobianService::SendEvents(grpc::ServerContext& context, EventStream& stream,
+absl::Status JacobianService::SendEvents(grpc::ServerContext& context, EventWriter& writer,
                                          const Scheduler::Submitted& submitted) {
   EventQueue& queue = submitted.job->queue();
   while (true) {
     if (context.IsCancelled()) return absl::CancelledError("the call was cancelled");
     if (const std::optional<EventQueue::Item> item = queue.Pop(kCancelPoll)) {
-      if (!stream.Write(item->event)) return absl::CancelledError("the client is gone");
+      const Next next = item->followed ? Next::kSoon : Next::kLater;
+      if (!writer.Write(item->event, next)) return absl::CancelledError("the client is gone");
       CountSent(*item);
       if (item->is_chunk) submitted.job->AddDelivered(item->payload_bytes);
       continue;

@@ -28,12 +28,13 @@ class JacobianService final : public v1::JacobianService::Service {
 
  private:
   using EventStream = RawStreamer<v1::ComputeJacobianRequest>;
+  using EventWriter = PackingWriter<v1::ComputeJacobianRequest>;
 
   absl::Status ReceiveBlob(grpc::ServerReader<v1::UploadRequest>& reader, v1::UploadResponse& response);
   absl::Status Describe(grpc::ServerContext& context, const v1::DescribeModelRequest& request,
                         v1::ModelDescription& response);
   absl::Status Compute(grpc::ServerContext& context, EventStream& stream);
-  absl::Status SendEvents(grpc::ServerContext& context, EventStream& stream, const Scheduler::Submitted& submitted);
+  absl::Status SendEvents(grpc::ServerContext& context, EventWriter& writer, const Scheduler::Submitted& submitted);
 
   Scheduler& scheduler_;
   BlobStore& store_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/size_text.h"
 #include "common/status.h"
 #include "server/state/transitions.h"
 
@@ -101,25 +102,65 @@ bool WasLostOn(const Shard& shard, WorkerKey worker) {
   return std::find(shard.lost_on.begin(), shard.lost_on.end(), worker) != shard.lost_on.end();
 }
 
+// Whether nothing is known that speaks against its memory. Budgets of different backends are of different memories.
+bool Fits(const Job& job, const Worker& worker) {
+  return std::none_of(job.refusals.begin(), job.refusals.end(), [&](const Refusal& refusal) {
+    return refusal.worker == worker.key ||
+           (refusal.backend == worker.details.backend && worker.details.memory_budget_bytes < refusal.needed_bytes);
+  });
+}
+
 // A shard goes back to a worker that failed on it only when no other is there to try.
-bool MayTake(const State& state, const Shard& shard, WorkerKey worker) {
+bool MayTake(const State& state, const Job& job, const Shard& shard, WorkerKey worker) {
+  if (!Fits(job, state.workers.at(worker))) return false;
   if (!WasLostOn(shard, worker)) return true;
   return std::none_of(state.workers.begin(), state.workers.end(), [&](const auto& entry) {
-    return entry.second.phase == WorkerPhase::kReady && !WasLostOn(shard, entry.first);
+    return entry.second.phase == WorkerPhase::kReady && !WasLostOn(shard, entry.first) && Fits(job, entry.second);
   });
+}
+
+// The last refusal's words and, where there are several budgets, the largest.
+absl::Status NobodyFits(const State& state, const Job& job) {
+  const Worker* largest = nullptr;
+  std::set<int64_t> budgets;
+  for (const auto& [key, worker] : state.workers) {
+    if (IsEnded(worker.phase)) continue;
+    budgets.insert(worker.details.memory_budget_bytes);
+    if (largest != nullptr && worker.details.memory_budget_bytes <= largest->details.memory_budget_bytes) continue;
+    largest = &worker;
+  }
+  if (budgets.size() < 2) return job.refusal;
+  return absl::Status(job.refusal.code(),
+                      absl::StrCat(job.refusal.message(), "; the largest among the workers is that of ",
+                                   largest->details.id, ", ", SizeText(largest->details.memory_budget_bytes)));
 }
 
 // Index of the shard that this worker would get of this job.
 std::optional<int> NextShard(const State& state, const Job& job, WorkerKey worker) {
   if (IsEnded(job.phase) || job.stalled) return std::nullopt;
   if (job.prepare.phase != ShardPhase::kDone) {
-    const bool free = job.prepare.phase == ShardPhase::kWaiting && MayTake(state, job.prepare, worker);
+    const bool free = job.prepare.phase == ShardPhase::kWaiting && MayTake(state, job, job.prepare, worker);
     return free ? std::optional(kPrepareShard) : std::nullopt;
   }
   for (int index : job.waiting) {
-    if (MayTake(state, job.shards[index], worker)) return index;
+    if (MayTake(state, job, job.shards[index], worker)) return index;
   }
   return std::nullopt;
+}
+
+// To a worker that has none.
+Lease Give(State& state, Job& job, int index, Worker& worker, double now) {
+  Shard& shard = ShardOf(job, index);
+  const Lease lease{state.next_lease++, job.id, index, shard.rows, worker.key, now, now + state.limits.lease_seconds};
+  shard.phase = ShardPhase::kLeased;
+  shard.lease = lease.id;
+  job.waiting.erase(index);
+  job.phase = JobPhase::kRunning;
+  ++job.leased;
+  worker.lease = lease.id;
+  worker.last_job = job.id;
+  state.leases.emplace(lease.id, lease);
+  return lease;
 }
 
 }  // namespace
@@ -158,6 +199,16 @@ Effects PrepareDone(State& state, LeaseId id, const std::vector<RowRange>& shard
     job.shards.push_back(std::move(shard));
   }
   return EndIfComplete(state, job, now);
+}
+
+std::optional<Lease> PrepareDoneAndOn(State& state, LeaseId id, RowRange rows, double now) {
+  const auto found = state.leases.find(id);
+  if (found == state.leases.end()) return std::nullopt;
+  JACSERVE_CHECK(rows.count > 0);
+  Job& job = JobOf(state, found->second);
+  Worker& worker = state.workers.at(found->second.worker);
+  PrepareDone(state, id, {rows}, now);
+  return Give(state, job, 0, worker, now);
 }
 
 Effects CancelJob(State& state, JobId id, double now) {
@@ -202,17 +253,7 @@ std::optional<Lease> Assign(State& state, WorkerKey key, double now) {
     best_shard = *shard;
   }
   if (best == nullptr) return std::nullopt;
-  Shard& shard = ShardOf(*best, best_shard);
-  const Lease lease{state.next_lease++, best->id, best_shard, shard.rows, key, now, now + state.limits.lease_seconds};
-  shard.phase = ShardPhase::kLeased;
-  shard.lease = lease.id;
-  best->waiting.erase(best_shard);
-  best->phase = JobPhase::kRunning;
-  ++best->leased;
-  found->second.lease = lease.id;
-  found->second.last_job = best->id;
-  state.leases.emplace(lease.id, lease);
-  return lease;
+  return Give(state, *best, best_shard, found->second, now);
 }
 
 bool OtherJobWaits(const State& state, WorkerKey worker, JobId job) {
@@ -287,6 +328,33 @@ Effects LeaseGivenBack(State& state, LeaseId id, double now) {
   }
   ReturnToWaiting(job, lease.shard);
   return {};
+}
+
+Effects LeaseRefused(State& state, LeaseId id, int64_t needed_bytes, const absl::Status& error, double now) {
+  const auto lease = state.leases.find(id);
+  if (lease == state.leases.end()) return {};
+  Job& job = JobOf(state, lease->second);
+  const Worker& worker = state.workers.at(lease->second.worker);
+  const int64_t budget_bytes = worker.details.memory_budget_bytes;
+  job.refusals.push_back({worker.key, worker.details.backend, std::max(needed_bytes, budget_bytes + 1)});
+  job.refusal = error;
+  Effects effects = LeaseGivenBack(state, id, now);
+  effects.Append(EndUnfit(state, now));
+  return effects;
+}
+
+Effects EndUnfit(State& state, double now) {
+  Effects effects;
+  for (auto& [id, job] : state.jobs) {
+    if (IsEnded(job.phase) || job.refusals.empty()) continue;
+    const bool fits = std::any_of(state.workers.begin(), state.workers.end(), [&, &job = job](const auto& entry) {
+      const Worker& worker = entry.second;
+      const bool may_return = worker.phase == WorkerPhase::kLost && now - worker.ended < state.limits.no_worker_seconds;
+      return (!IsEnded(worker.phase) || may_return) && Fits(job, worker);
+    });
+    if (!fits) effects.Append(EndJob(state, job, JobPhase::kFailed, NobodyFits(state, job), now));
+  }
+  return effects;
 }
 
 }  // namespace jacserve::server

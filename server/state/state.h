@@ -33,6 +33,13 @@ struct Shard {
 // The first step of a job: one worker compiles the request and states header and value. It is leased like a shard.
 constexpr int kPrepareShard = -1;
 
+// A worker's word that its memory budget is too small for a job.
+struct Refusal {
+  WorkerKey worker = 0;
+  std::string backend;
+  int64_t needed_bytes = 0;  // of a worker of this backend
+};
+
 struct Job {
   JobId id = 0;
   double created = 0;
@@ -46,7 +53,9 @@ struct Job {
   bool stalled = false;       // its client does not read; takes no lease until it does
   double served_seconds = 0;  // lease time used, from the level of the others when it came
   int64_t rows_delivered = 0;
-  int64_t retries = 0;  // leases that were lost
+  int64_t retries = 0;            // leases that were lost
+  std::vector<Refusal> refusals;  // workers with smaller budgets are not asked
+  absl::Status refusal;           // the last one's words
 };
 
 struct Lease {
@@ -80,6 +89,7 @@ struct Worker {
   WorkerPhase phase = WorkerPhase::kJoining;
   LeaseId lease = 0;  // 0: idle
   JobId last_job = 0;
+  double joined = 0;
   double heard = 0;  // last heartbeat
   double ended = 0;  // phase is kGone or kLost
   int64_t peak_rss_bytes = 0;

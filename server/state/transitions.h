@@ -27,6 +27,10 @@ JobId AddJob(State& state, double now);
 // No shards: the job is done. A lease that is void: nothing happens.
 Effects PrepareDone(State& state, LeaseId lease, const std::vector<RowRange>& shards, double now);
 
+// The worker that prepared the job goes on with `rows`, which are all that it has: its lease of them. None: the lease
+// is void.
+std::optional<Lease> PrepareDoneAndOn(State& state, LeaseId lease, RowRange rows, double now);
+
 // Ends the job, whatever it is at. A job that has ended stays as it is.
 Effects CancelJob(State& state, JobId job, double now);
 Effects FailJob(State& state, JobId job, absl::Status error, double now);
@@ -61,6 +65,13 @@ Effects LeaseLost(State& state, LeaseId lease, double now);
 // The lease was handed back in good order, half done or not begun.
 Effects LeaseGivenBack(State& state, LeaseId lease, double now);
 
+// The worker's memory budget is too small, as `error` says; `needed_bytes` would do, 0: it does not say. The shard
+// waits for a worker with a larger one.
+Effects LeaseRefused(State& state, LeaseId lease, int64_t needed_bytes, const absl::Status& error, double now);
+
+// Fails jobs that were refused and that no worker has the memory for, of those that live or were lost just now.
+Effects EndUnfit(State& state, double now);
+
 // --- Workers ---
 
 // A registration; an earlier one under the same id is lost.
@@ -76,6 +87,9 @@ Effects EndWorker(State& state, WorkerKey worker, WorkerPhase phase, double now)
 
 // Silent workers, leases past their deadline, jobs that no worker came for.
 Effects Tick(State& state, double now);
+
+// Whether a worker of this id has joined since and was given anything to do.
+bool HadWorkSince(const State& state, const std::string& id, double since);
 
 int LiveWorkers(const State& state);  // joining, ready or draining
 int ReadyWorkers(const State& state);

@@ -15,7 +15,7 @@ WorkerKey AddWorker(State& state, const WorkerDetails& details, double now, Effe
   Worker worker;
   worker.key = state.next_worker++;
   worker.details = details;
-  worker.heard = now;
+  worker.joined = worker.heard = now;
   const WorkerKey key = worker.key;
   state.workers.emplace(key, std::move(worker));
   return key;
@@ -73,6 +73,7 @@ Effects Tick(State& state, double now) {
     return IsEnded(entry.second.phase) && now - entry.second.ended > state.limits.keep_ended_seconds;
   });
 
+  effects.Append(EndUnfit(state, now));
   if (LiveWorkers(state) > 0) {
     state.without_worker_since.reset();
     return effects;
@@ -88,6 +89,13 @@ Effects Tick(State& state, double now) {
         FailJob(state, id, absl::UnavailableError("no worker is there; try again when one has joined"), now));
   }
   return effects;
+}
+
+bool HadWorkSince(const State& state, const std::string& id, double since) {
+  return std::any_of(state.workers.begin(), state.workers.end(), [&](const auto& entry) {
+    const Worker& worker = entry.second;
+    return worker.details.id == id && worker.joined >= since && worker.last_job != 0;
+  });
 }
 
 int LiveWorkers(const State& state) {

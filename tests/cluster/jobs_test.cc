@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "tests/cluster/cluster.h"
@@ -60,6 +61,46 @@ TEST(Jobs, SummaryAddsUpWhatWorkersSay) {
   }
   EXPECT_EQ(rows, kModel.rows());
   EXPECT_EQ(summary.shards_retried(), 0);
+}
+
+TEST(Jobs, FewRowsComeWithTheirPreparation) {
+  const MadeUpModel few{.flops_per_row = 1e6};
+  Cluster cluster;
+  ScriptedWorker& a = cluster.AddWorker("a", {}, few);
+  ScriptedWorker& b = cluster.AddWorker("b", {}, few);
+  const Received received = cluster.Compute(cluster.Request());
+  ExpectRows(received, few, {{0, few.rows()}});
+  EXPECT_TRUE(a.shard_calls().empty() && b.shard_calls().empty()) << "they took no call of their own";
+  EXPECT_EQ(received.order.back(), "summary");
+  EXPECT_EQ(received.summary->shards(), 1);
+  ASSERT_EQ(received.summary->shard_runs_size(), 2);
+  EXPECT_FALSE(received.summary->shard_runs(0).has_rows());
+  EXPECT_EQ(received.summary->shard_runs(1).rows().count(), few.rows());
+}
+
+TEST(Jobs, FewRowsThatAWorkerLeavesUndoneAreAnothers) {
+  for (const Fault fault : {Fault::kDie, Fault::kError, Fault::kEndEarly, Fault::kWrongRows, Fault::kDoneTooEarly}) {
+    const MadeUpModel few{.flops_per_row = 1e6};
+    Cluster cluster;
+    Script script;
+    script.fault = fault;
+    script.at_row = 7;
+    std::atomic<bool> begun = false;
+    Gate gate;
+    script.before_shard = [&](RowRange) {
+      begun = true;
+      gate.Pass();
+    };
+    cluster.AddWorker("bad", script, few);
+    Received received;
+    std::thread client([&] { received = cluster.Compute(cluster.Request()); });
+    EXPECT_TRUE(cluster.WaitFor([&] { return begun.load(); }));
+    cluster.AddWorker("good", {}, few);
+    gate.Open();
+    client.join();
+    ExpectRows(received, few, {{0, few.rows()}});
+    EXPECT_EQ(received.summary->shards_retried(), 1);
+  }
 }
 
 struct FaultCase {

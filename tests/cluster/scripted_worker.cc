@@ -132,7 +132,16 @@ grpc::Status ScriptedWorker::DescribeModel(grpc::ServerContext*, const v1::Descr
   return grpc::Status::OK;
 }
 
-grpc::Status ScriptedWorker::Prepare(grpc::ServerContext*, const v1::PrepareRequest*, Writer* writer) {
+// Whether all rows are asked for and few.
+bool ScriptedWorker::MayFollow(const v1::PrepareRequest& request) const {
+  const double rows = static_cast<double>(model_.rows());
+  return request.has_following() && !request.following().has_rows() &&
+         rows * static_cast<double>((model_.wide + model_.narrow) * 4) <=
+             static_cast<double>(request.following().most_bytes()) &&
+         rows * model_.flops_per_row <= request.following().most_flops();
+}
+
+grpc::Status ScriptedWorker::Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request, Writer* writer) {
   if (script_.prepare_status) return *script_.prepare_status;
   v1::JacobianEvent event;
   v1::JacobianHeader& header = *event.mutable_header();
@@ -143,11 +152,11 @@ grpc::Status ScriptedWorker::Prepare(grpc::ServerContext*, const v1::PrepareRequ
   AddBlock(header, "narrow", model_.narrow, v1::BLOCK_STATUS_CONNECTED);
   header.set_backend("scripted");
   header.set_row_tile(model_.row_tile);
-  header.set_flops_per_row(4e8);
+  header.set_flops_per_row(model_.flops_per_row);
   writer->Write(event);
   event.mutable_value()->set_data(std::string(static_cast<size_t>(model_.rows()) * sizeof(float), 'v'));
   writer->Write(event);
-  return grpc::Status::OK;
+  return MayFollow(*request) ? WriteShard(*context, *writer, {0, model_.rows()}) : grpc::Status::OK;
 }
 
 bool ScriptedWorker::TakeFault(int64_t row) {
@@ -222,11 +231,15 @@ grpc::Status ScriptedWorker::ComputeShard(grpc::ServerContext* context, const v1
     }
     calls_.push_back({request->spec().target().output(), rows});
   }
+  return WriteShard(*context, *writer, rows);
+}
+
+grpc::Status ScriptedWorker::WriteShard(grpc::ServerContext& context, Writer& writer, RowRange rows) {
   if (script_.before_shard) script_.before_shard(rows);
   for (int64_t i = 0; i < rows.count; ++i) {
     const int64_t row = script_.backwards ? rows.end() - 1 - i : rows.begin + i;
-    if (TakeFault(row)) return Misbehave(*context, *writer, row);
-    if (!WriteRow(*writer, row) || !WriteRowsDone(*writer, {row, 1})) {
+    if (TakeFault(row)) return Misbehave(context, writer, row);
+    if (!WriteRow(writer, row) || !WriteRowsDone(writer, {row, 1})) {
       std::lock_guard lock(mutex_);
       ++cancelled_calls_;
       changed_.notify_all();
@@ -239,7 +252,7 @@ grpc::Status ScriptedWorker::ComputeShard(grpc::ServerContext* context, const v1
   phase.set_phase("rows");
   phase.set_seconds(1);
   summary.add_processes()->set_peak_rss_bytes(1000);
-  writer->Write(event);
+  writer.Write(event);
   return grpc::Status::OK;
 }
 

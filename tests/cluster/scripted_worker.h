@@ -25,6 +25,7 @@ struct MadeUpModel {
   int64_t row_tile = 4;
   int64_t wide = 1000;  // columns of block "wide"
   int64_t narrow = 3;   // columns of block "narrow"
+  double flops_per_row = 4e8;
 
   int64_t rows() const;
   float At(int block, int64_t row, int64_t column) const;
@@ -48,7 +49,7 @@ struct Script {
   bool backwards = false;                      // rows of a shard, last first
   std::optional<grpc::Status> prepare_status;  // what Prepare answers instead
   int busy_times = 0;                          // so many shards are refused as if another call were still under way
-  std::function<void(RowRange)> before_shard;  // called first in every ComputeShard
+  std::function<void(RowRange)> before_shard;  // called before the first row of a shard
 };
 
 class ScriptedWorker final : public v1::WorkerService::Service {
@@ -82,6 +83,8 @@ class ScriptedWorker final : public v1::WorkerService::Service {
   using Writer = grpc::ServerWriter<v1::JacobianEvent>;
 
   bool TakeFault(int64_t row);
+  bool MayFollow(const v1::PrepareRequest& request) const;
+  grpc::Status WriteShard(grpc::ServerContext& context, Writer& writer, RowRange rows);
   bool WriteRow(Writer& writer, int64_t row);
   static bool WriteRowsDone(Writer& writer, RowRange rows);
   grpc::Status Misbehave(grpc::ServerContext& context, Writer& writer, int64_t row);

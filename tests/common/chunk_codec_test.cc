@@ -121,7 +121,7 @@ TEST(ChunkCodecTest, PlainMessageDecodesWhereverItIsCut) {
   }
 }
 
-TEST(ChunkCodecTest, PayloadIsNeverCopied) {
+TEST(ChunkCodecTest, LargePayloadIsNeverCopied) {
   const std::string payload = PayloadOf(100'000);
   const grpc::ByteBuffer sent = EncodeChunk({.row_count = 1}, Bytes(payload), nullptr);
   absl::StatusOr<EventView> event = DecodeEvent(sent);
@@ -130,8 +130,18 @@ TEST(ChunkCodecTest, PayloadIsNeverCopied) {
   EXPECT_EQ(reinterpret_cast<const char*>(event->payload[0].begin()), payload.data());
 }
 
+TEST(ChunkCodecTest, SmallPayloadHoldsNoMemory) {
+  auto owner = std::make_shared<const std::string>(PayloadOf(kCopiedBytes));
+  const grpc::ByteBuffer sent = EncodeChunk({.row_count = 1}, Bytes(*owner), owner);
+  EXPECT_EQ(owner.use_count(), 1);
+  owner.reset();
+  absl::StatusOr<EventView> event = DecodeEvent(sent);
+  ASSERT_TRUE(event.ok());
+  EXPECT_EQ(event->payload_bytes, kCopiedBytes);
+}
+
 TEST(ChunkCodecTest, KeepAliveGoesWithTheLastReader) {
-  auto owner = std::make_shared<const std::string>(PayloadOf(5000));
+  auto owner = std::make_shared<const std::string>(PayloadOf(kCopiedBytes + 1));
   std::weak_ptr<const std::string> watch = owner;
   auto sent = std::make_unique<grpc::ByteBuffer>(EncodeChunk({.row_count = 1}, Bytes(*owner), owner));
   owner.reset();

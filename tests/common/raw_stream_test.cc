@@ -11,6 +11,8 @@
 #include <chrono>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "common/channel.h"
 #include "common/chunk_codec.h"
@@ -150,6 +152,52 @@ TEST_F(RawStreamTest, OtherMethodsOfTheServiceStayGenerated) {
   auto stub = v1::WorkerService::NewStub(channel_);
   EXPECT_EQ(stub->DescribeModel(&context, {}, &description).error_code(), grpc::StatusCode::UNIMPLEMENTED);
   server_->Shutdown();
+}
+
+// Says of every message that another comes soon, even where none does for a while.
+class PackingService : public v1::WorkerService::Service {
+ public:
+  PackingService(std::vector<int> sizes, bool ends) : sizes_(std::move(sizes)), ends_(ends) {
+    MarkMethodStreamed(kComputeShard, RawHandler<v1::ComputeShardRequest>([this](grpc::ServerContext*, auto* stream) {
+                                        v1::ComputeShardRequest request;
+                                        stream->Read(&request);
+                                        PackingWriter writer(*stream);
+                                        for (const int size : sizes_) {
+                                          const grpc::Slice slice(std::string(size, 'x'));
+                                          writer.Write(grpc::ByteBuffer(&slice, 1), Next::kSoon);
+                                        }
+                                        if (!ends_) return grpc::Status(grpc::StatusCode::ABORTED, "no more");
+                                        const grpc::Slice last("last");
+                                        writer.Write(grpc::ByteBuffer(&last, 1), Next::kEnd);
+                                        return grpc::Status::OK;
+                                      }).release());
+  }
+
+ private:
+  const std::vector<int> sizes_;
+  const bool ends_;
+};
+
+TEST_F(RawStreamTest, PackedMessagesAllArriveInOrder) {
+  std::vector<int> many(3000, 1000);  // far more than a window, or what gRPC holds back
+  for (size_t i = 0; i < many.size(); ++i) many[i] += static_cast<int>(i % 7 == 0 ? 300'000 : i);
+  for (const std::vector<int>& sizes : {std::vector<int>{}, {1}, {1, 2, 3}, {1'000'000, 1, 1'000'000, 1}, many}) {
+    for (const bool ends : {true, false}) {
+      PackingService service(sizes, ends);
+      Start(service);
+      grpc::ClientContext context;
+      auto reader = OpenRawStream(*channel_, kComputeShardMethod, context, Request());
+      grpc::ByteBuffer buffer;
+      for (const int size : sizes) {
+        ASSERT_TRUE(reader->Read(&buffer));
+        ASSERT_EQ(buffer.Length(), static_cast<size_t>(size));
+      }
+      EXPECT_EQ(reader->Read(&buffer), ends);
+      EXPECT_FALSE(reader->Read(&buffer));
+      EXPECT_EQ(reader->Finish().error_code(), ends ? grpc::StatusCode::OK : grpc::StatusCode::ABORTED);
+      server_ = nullptr;  // its threads have ended
+    }
+  }
 }
 
 // Sends without end and counts what the transport has accepted.

@@ -33,6 +33,10 @@ TEST(StatusTest, GrpcStatusKeepsCodeAndWords) {
     const absl::Status status(static_cast<absl::StatusCode>(code), "words");
     EXPECT_EQ(FromGrpc(ToGrpc(status)), status);
   }
+  absl::Status figure = absl::ResourceExhaustedError("words");
+  figure.SetPayload("jacserve.figure", absl::Cord("123"));
+  EXPECT_EQ(FromGrpc(ToGrpc(figure)), figure);
+  EXPECT_EQ(FromGrpc(grpc::Status(grpc::StatusCode::ABORTED, "words", "other details")), absl::AbortedError("words"));
   EXPECT_TRUE(ToGrpc(absl::OkStatus()).ok());
   EXPECT_EQ(ToGrpc(absl::NotFoundError("x")).error_code(), grpc::StatusCode::NOT_FOUND);
 }

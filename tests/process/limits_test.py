@@ -38,6 +38,26 @@ class Limits(unittest.TestCase):
         self.assertEqual(done["rows"], 8)
         self.assertEqual(answer(str(int(smallest.group(1)) - 8))[0], 5, "a little less does not")
 
+    def test_job_goes_to_the_worker_that_has_the_memory(self):
+        with Coordinator(workers=1, budget="20MiB") as coordinator:
+            command = seed_arguments(coordinator.address, "--rows", "0:64", "--wrt", "Conv*", "--out", "none")
+            out, _ = (alone := start(command)).communicate(timeout=120)
+            self.assertEqual(alone.returncode, 5)
+            self.assertRegex(json.loads(out.splitlines()[-1])["error"]["message"],
+                             r"; the smallest that works is .* of it, the most for node \S+ \(\w+\)$")
+            with Worker(coordinator, "--memory-budget", "22MiB"):
+                wait_until(lambda: sum(w["state"] == "ready" for w in coordinator.workers()) == 2, "the second worker")
+                out, _ = start(command).communicate(timeout=120)
+                self.assertIn("the largest among the workers is that of far, 22.0 MiB",
+                              json.loads(out.splitlines()[-1])["error"]["message"])
+            with Worker(coordinator, "--memory-budget", "512MiB"):
+                wait_until(lambda: any(w["state"] == "ready" and w["memory_budget_bytes"] == 512 * MIB
+                                       for w in coordinator.workers()), "the larger worker")
+                for _ in range(3):  # whichever is asked first
+                    answer = result(start(command))
+                    self.assertEqual(answer["rows"], 64)
+                    self.assertEqual(answer["shards_retried"], 0)
+
     def lint(self, text, names):
         for name in names:
             self.assertIn(name, text)

@@ -148,6 +148,23 @@ TEST_F(LocalWorkersTest, ThatDieAtOnceAreStartedEverMoreSeldom) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(280));
 }
 
+TEST_F(LocalWorkersTest, ThatDiedOfTheirWorkStartAgainAsSoonAsEver) {
+  LocalWorkersOptions options = Program("exit 3");
+  options.first_backoff = std::chrono::milliseconds(20);
+  options.last_backoff = std::chrono::seconds(1000);
+  std::atomic<int> ended = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  options.had_work = [&](const std::string& id, std::chrono::steady_clock::time_point since) {
+    EXPECT_EQ(id, "local-0");
+    EXPECT_GE(since, begin);
+    return true;
+  };
+  auto workers = LocalWorkers::Start(options, [&](const std::string&) { ++ended; });
+  ASSERT_TRUE(workers.ok()) << workers.status();
+  EXPECT_TRUE(WaitFor([&] { return ended >= 12; }));  // doubled each time, the last back-off were of 20 s
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+}
+
 TEST_F(LocalWorkersTest, AreGoneAtTheEnd) {
   auto workers = LocalWorkers::Start(Program("exec sleep 1000"), [](const std::string&) {});
   ASSERT_TRUE(WaitFor([&] { return (*workers)->Pids().size() == 1; }));

@@ -57,6 +57,93 @@ TEST(Jobs, AreQueuedThenRunThenDone) {
   EXPECT_TRUE(state.jobs.empty());
 }
 
+TEST(Jobs, GoOnWithTheirRowsAtTheWorkerThatPreparedThem) {
+  State state;
+  const WorkerKey worker = AddReady(state, "w"), other = AddReady(state, "other");
+  const JobId job = AddJob(state, 0);
+  const Lease prepare = *Assign(state, worker, 0);
+  const std::optional<Lease> rows = PrepareDoneAndOn(state, prepare.id, {3, 7}, 1);
+  ASSERT_TRUE(rows.has_value());
+  EXPECT_EQ(rows->worker, worker);
+  EXPECT_EQ(rows->rows, (RowRange{3, 7}));
+  EXPECT_FALSE(Progress(state, prepare.id, 1)) << "that lease is over";
+  EXPECT_FALSE(Assign(state, other, 1).has_value()) << "nothing is left for others";
+  EXPECT_TRUE(*RowsDelivered(state, rows->id, {3, 2}, 2));
+  EndWorker(state, worker, WorkerPhase::kLost, 3);
+  const Lease rest = *Assign(state, other, 3);
+  EXPECT_EQ(rest.rows, (RowRange{5, 5}));
+  EXPECT_TRUE(*RowsDelivered(state, rest.id, {5, 5}, 4));
+  EXPECT_THAT(ShardDone(state, rest.id, 5).ended, ElementsAre(job));
+  EXPECT_FALSE(PrepareDoneAndOn(state, prepare.id, {3, 7}, 6).has_value()) << "a lease that is void";
+}
+
+WorkerKey AddWithBudget(State& state, const std::string& id, int64_t budget_bytes, const std::string& backend = "cpu") {
+  WorkerDetails details = Named(id);
+  details.memory_budget_bytes = budget_bytes;
+  details.backend = backend;
+  Effects effects;
+  const WorkerKey key = AddWorker(state, details, 0, effects);
+  WorkerReady(state, key);
+  return key;
+}
+
+TEST(Refusals, LeaveTheJobToWorkersWithTheMemory) {
+  State state;
+  const WorkerKey small = AddWithBudget(state, "small", 100), middle = AddWithBudget(state, "middle", 199);
+  const WorkerKey large = AddWithBudget(state, "large", 200), gpu = AddWithBudget(state, "gpu", 50, "cuda");
+  const JobId job = AddJob(state, 0);
+  const Lease lease = *Assign(state, small, 0);
+  EXPECT_THAT(LeaseRefused(state, lease.id, 200, absl::ResourceExhaustedError("too small"), 1).ended, IsEmpty());
+  EXPECT_EQ(state.jobs.at(job).retries, 0) << "nobody is to blame";
+  EXPECT_FALSE(Assign(state, small, 2).has_value());
+  EXPECT_FALSE(Assign(state, middle, 2).has_value());
+  const Lease next = *Assign(state, gpu, 2);  // a budget of another memory
+  LeaseRefused(state, next.id, 0, absl::ResourceExhaustedError("too small for me"), 3);
+  EXPECT_FALSE(Assign(state, gpu, 4).has_value());
+  EXPECT_TRUE(Assign(state, large, 4).has_value());
+}
+
+TEST(Refusals, EndTheJobWhenNobodyHasTheMemory) {
+  State state;
+  const WorkerKey a = AddWithBudget(state, "a", 1 << 20);
+  AddWithBudget(state, "b", 3 << 20);
+  const JobId job = AddJob(state, 0);
+  const absl::Status refusal = absl::ResourceExhaustedError("it needs 4.0 MiB");
+  const Effects effects = LeaseRefused(state, Assign(state, a, 0)->id, 4 << 20, refusal, 1);
+  EXPECT_THAT(effects.ended, ElementsAre(job));
+  EXPECT_EQ(state.jobs.at(job).error,
+            absl::ResourceExhaustedError("it needs 4.0 MiB; the largest among the workers is that of b, 3.0 MiB"));
+}
+
+TEST(Refusals, WaitForAWorkerThatWasLostJustNow) {
+  State state;
+  state.limits.no_worker_seconds = 15;
+  const WorkerKey small = AddWithBudget(state, "small", 100), large = AddWithBudget(state, "large", 200);
+  const JobId job = AddJob(state, 0);
+  EndWorker(state, large, WorkerPhase::kLost, 0);
+  const absl::Status refusal = absl::ResourceExhaustedError("too small");
+  EXPECT_THAT(LeaseRefused(state, Assign(state, small, 0)->id, 200, refusal, 1).ended, IsEmpty());
+  const WorkerKey back = AddWithBudget(state, "large", 200);
+  EXPECT_TRUE(Assign(state, back, 2).has_value());
+  EndWorker(state, back, WorkerPhase::kLost, 3);
+  EXPECT_THAT(EndUnfit(state, 17).ended, IsEmpty());
+  EXPECT_THAT(EndUnfit(state, 18).ended, ElementsAre(job));
+  EXPECT_EQ(state.jobs.at(job).error, refusal) << "there is one budget only: its own words say all";
+}
+
+TEST(Workers, HadWorkOnceTheyWereGivenAny) {
+  State state;
+  const WorkerKey worker = AddReady(state, "w", 5);
+  AddJob(state, 5);
+  EXPECT_FALSE(HadWorkSince(state, "w", 4));
+  Assign(state, worker, 6);
+  EXPECT_TRUE(HadWorkSince(state, "w", 4));
+  EndWorker(state, worker, WorkerPhase::kLost, 7);
+  EXPECT_TRUE(HadWorkSince(state, "w", 4)) << "lost by now";
+  EXPECT_FALSE(HadWorkSince(state, "w", 6)) << "one that joined before is another process";
+  EXPECT_FALSE(HadWorkSince(state, "other", 4));
+}
+
 TEST(Jobs, WithoutRowsAreDoneOncePrepared) {
   State state;
   const WorkerKey worker = AddReady(state, "w");

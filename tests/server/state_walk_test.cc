@@ -65,6 +65,7 @@ class RandomWalk {
   void AddAWorker() {
     WorkerDetails details;
     details.id = std::to_string(Upto(6));
+    details.memory_budget_bytes = Upto(3);
     Effects effects;
     WorkerReady(state_, AddWorker(state_, details, now_, effects));
     Note(effects);
@@ -88,12 +89,17 @@ class RandomWalk {
       }
       planned_[lease.job] = {};
       for (const RowRange& rows : shards) planned_[lease.job].Add(rows);
+      if (shards.size() == 1 && Upto(1) == 0) {
+        ASSERT_TRUE(PrepareDoneAndOn(state_, lease.id, shards[0], now_).has_value());
+        return;
+      }
       Note(PrepareDone(state_, lease.id, shards, now_));
       return;
     }
     const int what = Upto(20);
     if (what == 0) return Note(LeaseLost(state_, lease.id, now_));
     if (what == 1) return Note(LeaseGivenBack(state_, lease.id, now_));
+    if (what == 4) return Note(LeaseRefused(state_, lease.id, Upto(4), absl::ResourceExhaustedError("small"), now_));
     if (what <= 3) return Note(ShardDone(state_, lease.id, now_));
     RowRange rows{lease.rows.begin + Upto(static_cast<int>(lease.rows.count) - 1), 1};
     ASSERT_TRUE(*RowsDelivered(state_, lease.id, rows, now_));

@@ -7,15 +7,16 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/budget_status.h"
 #include "common/status.h"
 #include "worker/backend/cpu/cpu_backend.h"
 #include "worker/backend/cuda/cuda_backend.h"
-#include "worker/engine/budget_status.h"
 #include "worker/engine/check_problem.h"
 #include "worker/engine/devices.h"
 #include "worker/engine/integer_bounds.h"
 #include "worker/engine/memory_plan.h"
 #include "worker/engine/narrowed_engine.h"
+#include "worker/engine/needed_by.h"
 #include "worker/engine/pushforward_tile.h"
 #include "worker/engine/tile.h"
 
@@ -82,7 +83,12 @@ class EngineImpl : public Engine {
     tile_.stage_bytes = RowOutlet::StageBytes(plan_, layout_, *backend_);
     FindNeeds(options.threads);
     discard_rows_ = options.discard_rows;
-    ASSIGN_OR_RETURN(memory_, PlanMemory(needs_, options.memory_budget_bytes));
+    const absl::StatusOr<MemoryPlan> memory = PlanMemory(needs_, options.memory_budget_bytes);
+    if (const std::optional<int64_t> smallest = SmallestBudgetOf(memory.status())) {
+      return BudgetTooSmall(options.memory_budget_bytes, *smallest, NeededBy(program_, needs_));
+    }
+    memory_ = memory.value();
+    if (options.before_allocation) options.before_allocation(memory_.total_bytes);
     ASSIGN_OR_RETURN(const std::shared_ptr<void> entered, backend_->EnterThread());
     ASSIGN_OR_RETURN(Scratch scratch,
                      Scratch::Make(backend_->memory(), SharedValues::ScratchBytes(program_, *backend_)));
@@ -123,11 +129,11 @@ class EngineImpl : public Engine {
       return MakeWorkers();
     }));
     SharedConsumer shared_consumer(consumer);
-    const int64_t last = (rows.end() - 1) / tile_.rows;
-    std::atomic<int64_t> next = rows.begin / tile_.rows;
+    const int64_t first = rows.begin / tile_.rows, last = (rows.end() - 1) / tile_.rows;
+    std::atomic<int64_t> next = first;
     std::atomic<bool> stop = false;
     const std::function<bool()> stopped = [&] { return stop || cancelled(); };
-    return OnThreads(memory_.threads, *backend_, [&](int thread) {
+    return OnThreads(ThreadsFor(last - first + 1), *backend_, [&](int thread) {
       absl::Status status = absl::OkStatus();
       for (int64_t tile = next++; tile <= last && status.ok() && !stop; tile = next++) {
         status = workers_[thread]->Run(tile, rows, shared_consumer, stopped);
@@ -138,6 +144,8 @@ class EngineImpl : public Engine {
   }
 
  private:
+  int ThreadsFor(int64_t pieces) const { return static_cast<int>(std::clamp<int64_t>(pieces, 1, memory_.threads)); }
+
   absl::Status MakeLayout() {
     layout_.target_shape = target_.shape();
     layout_.rows = target_.rows();
@@ -176,7 +184,9 @@ class EngineImpl : public Engine {
     needs_.fixed_bytes = SharedValues::PlannedBytes(program_, plan_, *backend_) + InputBytes() +
                          needs_.samples * program_.values[program_.output].elements * bytes;
     for (const BlockInfo& block : layout_.blocks) {
-      if (block.connected) needs_.largest_row_bytes = std::max(needs_.largest_row_bytes, block.row_bytes);
+      if (!block.connected) continue;
+      needs_.largest_row_bytes = std::max(needs_.largest_row_bytes, block.row_bytes);
+      needs_.all_rows_bytes += static_cast<double>(layout_.rows) * static_cast<double>(block.row_bytes);
     }
     if (backend_->memory().on_host()) return;
     // A device rounds every allocation up.
@@ -273,7 +283,7 @@ class EngineImpl : public Engine {
     auto* embeddings = static_cast<std::byte*>(device_embeddings.get());
     std::atomic<int64_t> next = 0;
     std::mutex mutex;
-    RETURN_IF_ERROR(OnThreads(memory_.threads, *backend_, [&](int) -> absl::Status {
+    RETURN_IF_ERROR(OnThreads(ThreadsFor(linearizer_.chunks()), *backend_, [&](int) -> absl::Status {
       const auto begin = std::chrono::steady_clock::now();
       ASSIGN_OR_RETURN(Scratch scratch, Scratch::Make(memory, linearizer_.ScratchBytes()));
       Buffer own;
@@ -347,9 +357,9 @@ absl::Status CheckCoupledPairs(const SampleProgram& program, int64_t first, int6
 // Is float32 asked for, and too little for what happens between inputs and rows?
 absl::StatusOr<bool> NeedsFloat64(const SampleProgram& program, const JacobianProblem& problem) {
   if (problem.precision != DType::kFloat32) return false;
+  if (program.coupled && !problem.values) return true;
   const std::optional<std::string> integers = IntegersBeyondFloat32(program, problem);
-  if (!problem.values) return program.coupled || integers.has_value();
-  if (!integers.has_value()) return false;
+  if (!problem.values || !integers.has_value()) return integers.has_value();
   return absl::InvalidArgumentError(
       absl::StrCat(*integers, "; with values of 16 bits integers are computed in float32,", " which counts to ",
                    static_cast<int64_t>(kMostInFloat32), " without gaps: ask for fp32 or fp64"));

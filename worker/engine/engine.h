@@ -55,6 +55,8 @@ struct EngineOptions {
   int64_t memory_budget_bytes = int64_t{2} << 30;  // for everything the engine allocates where the backend computes
   int threads = 1;
   Direction direction = Direction::kByCost;  // Unimplemented when a pushforward is asked for and there is none
+  // Told once what the engine will allocate at most at a time, before it allocates any of it.
+  std::function<void(int64_t bytes)> before_allocation;
   bool discard_rows = false;  // rows are dropped where they are made, and the consumer gets no slabs: for measuring
 };
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "worker/engine/budget_status.h"
+#include "common/budget_status.h"
 
 namespace jacserve::worker {
 namespace {
@@ -17,7 +17,9 @@ int64_t Pages(int64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, int64_t budget_bytes) {
   const int64_t smallest_slot = Pages(std::max<int64_t>(needs.largest_row_bytes, 1));
   const bool staged = needs.stage_bytes > 0;
-  const int64_t largest_slot = staged ? std::min(Pages(needs.stage_bytes), kSlotBytes) : kSlotBytes;
+  // What comes at a time: from a stage at most what is on it; at most everything, and the gaps between blocks.
+  const double at_once = staged ? static_cast<double>(needs.stage_bytes) : 2 * needs.all_rows_bytes;
+  const int64_t largest_slot = Pages(static_cast<int64_t>(std::min(at_once, static_cast<double>(kSlotBytes))));
   const int64_t all_bytes = needs.samples * needs.record_bytes;
   const int64_t window_bytes = std::min(needs.window_samples, needs.samples) * needs.record_bytes;
   for (int threads = std::max(needs.threads, 1); threads >= 1; --threads) {

@@ -14,6 +14,7 @@ struct MemoryNeeds {
   int64_t window_samples = 0;     // records that one tile needs when not all are kept
   int64_t thread_bytes = 0;       // scratch and cotangents of one thread
   int64_t largest_row_bytes = 0;  // of one block
+  double all_rows_bytes = 0;      // of all blocks
   int threads = 1;
   int64_t stage_bytes = 0;  // of one thread's finished rows, when slots are in other memory than what is planned here
 };

@@ -91,6 +91,14 @@ absl::StatusOr<SampleProgram> AtDeclaredBatch(const Graph& graph, const Bindings
   return program;
 }
 
+// Why there is no program, of one sample or of the whole batch. The batch's is what the user's own numbers meet, so it
+// comes first; a mixture of samples is no error in itself.
+absl::Status BothFailed(const absl::Status& sample, const absl::Status& whole) {
+  if (absl::IsFailedPrecondition(sample) || sample.message() == whole.message()) return whole;
+  return absl::Status(whole.code(),
+                      absl::StrCat(whole.message(), "; and for one sample at a time: ", sample.message()));
+}
+
 }  // namespace
 
 absl::StatusOr<SampleProgram> CompileSharedProgram(const Graph& graph, const Bindings& bindings) {
@@ -112,9 +120,8 @@ absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bin
   if (program.ok()) return WithJacobian(std::move(program));
   absl::StatusOr<SampleProgram> whole = Compiler(graph, bindings, {.whole = true}).Run(checked.nodes, checked.output);
   if (whole.ok()) whole->coupling = std::string(program.status().message());
-  // A mixture is no error in itself: then what the whole batch fails on is the reason.
-  const bool mixes = program.status().code() == absl::StatusCode::kFailedPrecondition;
-  return WithJacobian(whole.ok() || mixes ? std::move(whole) : std::move(program));
+  if (!whole.ok()) return BothFailed(program.status(), whole.status());
+  return WithJacobian(std::move(whole));
 }
 
 }  // namespace jacserve::worker

@@ -11,10 +11,10 @@
 
 namespace jacserve::worker {
 
-ChunkWriter::ChunkWriter(WriteMessage write) : write_(std::move(write)) {}
+ChunkWriter::ChunkWriter(int64_t rows, WriteMessage write) : all_rows_(rows), write_(std::move(write)) {}
 
-absl::Status ChunkWriter::Send(const grpc::ByteBuffer& message) {
-  return write_(message) ? absl::OkStatus() : absl::CancelledError("nobody reads the rows any more");
+absl::Status ChunkWriter::Send(const grpc::ByteBuffer& message, Next next) {
+  return write_(message, next) ? absl::OkStatus() : absl::CancelledError("nobody reads the rows any more");
 }
 
 absl::Status ChunkWriter::OnSlab(const Slab& slab) {
@@ -28,7 +28,7 @@ absl::Status ChunkWriter::OnSlab(const Slab& slab) {
                              .byte_offset = static_cast<int64_t>(offset),
                              .checksum = Checksum(payload)};
     const auto begin = Clock::now();
-    RETURN_IF_ERROR(Send(EncodeChunk(header, payload, slab.keep_alive)));
+    RETURN_IF_ERROR(Send(EncodeChunk(header, payload, slab.keep_alive), Next::kSoon));
     metrics.chunk_seconds.Observe(std::chrono::duration<double>(Clock::now() - begin).count());
     metrics.payload_bytes.Increment(static_cast<double>(payload.size()));
     payload_bytes_ += static_cast<int64_t>(payload.size());
@@ -39,7 +39,8 @@ absl::Status ChunkWriter::OnSlab(const Slab& slab) {
 absl::Status ChunkWriter::OnRowsDone(RowRange rows) {
   v1::JacobianEvent event;
   *event.mutable_rows_done()->mutable_rows() = ToProto(rows);
-  RETURN_IF_ERROR(Send(EncodeEvent(event)));
+  const bool last = rows_ + rows.count == all_rows_;
+  RETURN_IF_ERROR(Send(EncodeEvent(event), last ? Next::kSoon : Next::kLater));
   rows_ += rows.count;
   WorkerMetrics::Get().rows.Increment(static_cast<double>(rows.count));
   return absl::OkStatus();

@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/budget_status.h"
 #include "common/digest.h"
 #include "common/process.h"
 #include "common/proto_convert.h"
 #include "common/size_text.h"
 #include "common/status.h"
-#include "worker/engine/budget_status.h"
 #include "worker/engine/devices.h"
 #include "worker/service/describe.h"
 #include "worker/service/worker_metrics.h"
@@ -57,6 +57,7 @@ ShardRunner::ShardRunner(const RunnerOptions& options, BlobCache& blobs, EngineF
       make_engine_(std::move(make_engine)),
       report_(std::move(report)),
       reader_(blobs, ProblemShare(options.memory_budget_bytes)),
+      kept_(options.backend == BackendKind::kCuda ? 0 : KeptEnginesShare(EngineBudget())),
       idle_(options.idle_release, [this] { ReleaseWhenIdle(); }) {}
 
 absl::StatusOr<PreparedJob> ShardRunner::Prepare(const v1::JacobianSpec& spec) {
@@ -65,10 +66,12 @@ absl::StatusOr<PreparedJob> ShardRunner::Prepare(const v1::JacobianSpec& spec) {
   idle_.Touch();
   RETURN_IF_ERROR(Judge(UseEngineFor(spec)));
   PreparedJob job;
-  job.header = HeaderOf(engine_->layout());
-  absl::StatusOr<std::vector<std::byte>> value = engine_->Value();
+  job.header = HeaderOf(current_.engine->layout());
+  absl::StatusOr<std::vector<std::byte>> value = current_.engine->Value();
   RETURN_IF_ERROR(Judge(value.status()));
   job.value = *std::move(value);
+  for (const BlockInfo& block : current_.engine->layout().blocks)
+    job.row_bytes += block.connected ? block.row_bytes : 0;
   return job;
 }
 
@@ -78,9 +81,9 @@ absl::StatusOr<Effort> ShardRunner::Compute(const v1::JacobianSpec& spec, RowRan
   if (!lock.owned()) return Busy();
   idle_.Touch();
   RETURN_IF_ERROR(Judge(UseEngineFor(spec)));
-  RETURN_IF_ERROR(Judge(engine_->ComputeRows(rows, consumer, cancelled)));
-  const Effort now = engine_->effort();
-  return Difference(now, std::exchange(reported_, now));
+  RETURN_IF_ERROR(Judge(current_.engine->ComputeRows(rows, consumer, cancelled)));
+  const Effort now = current_.engine->effort();
+  return Difference(now, std::exchange(current_.reported, now));
 }
 
 absl::StatusOr<v1::ModelDescription> ShardRunner::Describe(const std::string& graph_sha256) {
@@ -89,7 +92,7 @@ absl::StatusOr<v1::ModelDescription> ShardRunner::Describe(const std::string& gr
   if (absl::IsResourceExhausted(loaded.status())) {
     const BusyLock lock(busy_);
     if (!lock.owned()) return absl::UnavailableError("this worker is busy and the graph is large; try again");
-    DropEngine();
+    DropEngines();
     loaded = reader_.LoadGraph(graph_sha256, ProblemShare(options_.memory_budget_bytes));
   }
   if (!loaded.ok()) return loaded.status();
@@ -98,28 +101,48 @@ absl::StatusOr<v1::ModelDescription> ShardRunner::Describe(const std::string& gr
 
 absl::Status ShardRunner::UseEngineFor(const v1::JacobianSpec& spec) {
   std::string key = KeyOf(spec);
-  if (engine_ != nullptr && engine_key_ == key) return absl::OkStatus();
-  DropEngine();
-  ASSIGN_OR_RETURN(LoadedProblem loaded, reader_.Load(spec));
-  WorkerMetrics::Get().blob_cache_bytes.Set(static_cast<double>(blobs_.size_bytes()));
-  const int64_t held_bytes = blobs_.capacity_bytes() + loaded.host_bytes;
-  absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine_(std::move(loaded.problem), OptionsFor(held_bytes));
-  const bool on_host = options_.backend != BackendKind::kCuda;
-  if (const std::optional<int64_t> smallest = SmallestBudgetOf(engine.status()); smallest && on_host) {
-    return BudgetTooSmall(options_.memory_budget_bytes, WorkerBudgetFor(*smallest + loaded.host_bytes));
+  if (current_.engine != nullptr && current_.key == key) return absl::OkStatus();
+  const int64_t held_bytes = current_.bytes + kept_.bytes();
+  std::optional<KeptEngine> kept = kept_.Take(key);
+  if (current_.engine != nullptr) kept_.Keep(std::exchange(current_, {}));
+  if (kept) {
+    current_ = *std::move(kept);
+    return absl::OkStatus();
   }
-  if (!engine.ok()) return engine.status();
-  engine_ = *std::move(engine);
-  engine_key_ = std::move(key);
-  reported_ = {};
+  // The next one allocates other sizes: what is free now would stay resident beside it.
+  if (kept_.bytes() < held_bytes) ReleaseFreeMemory();
+  ASSIGN_OR_RETURN(current_, MakeEngine(spec, std::move(key)));
   return absl::OkStatus();
 }
 
-EngineOptions ShardRunner::OptionsFor(int64_t held_bytes) const {
-  const int64_t host_bytes = std::max<int64_t>(options_.memory_budget_bytes - held_bytes, 1);
-  return {.backend = options_.backend,
-          .memory_budget_bytes = options_.backend == BackendKind::kCuda ? options_.gpu_budget_bytes : host_bytes,
-          .threads = options_.threads};
+absl::StatusOr<KeptEngine> ShardRunner::MakeEngine(const v1::JacobianSpec& spec, std::string key) {
+  const bool on_host = options_.backend != BackendKind::kCuda;
+  kept_.ShrinkTo(EngineBudget() - StatedTensorBytes(spec));
+  ASSIGN_OR_RETURN(LoadedProblem loaded, reader_.Load(spec));
+  WorkerMetrics::Get().blob_cache_bytes.Set(static_cast<double>(blobs_.size_bytes()));
+  EngineOptions options{.backend = options_.backend,
+                        .memory_budget_bytes = EngineBudget() - (on_host ? loaded.host_bytes : 0),
+                        .threads = options_.threads};
+  options.memory_budget_bytes = std::max<int64_t>(options.memory_budget_bytes, 1);
+  KeptEngine made{.key = std::move(key), .bytes = loaded.host_bytes};
+  options.before_allocation = [&](int64_t bytes) {
+    made.bytes += bytes;
+    kept_.ShrinkTo(EngineBudget() - made.bytes);
+  };
+  absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine_(std::move(loaded.problem), options);
+  if (const std::optional<int64_t> smallest = SmallestBudgetOf(engine.status()); smallest && on_host) {
+    return BudgetTooSmall(options_.memory_budget_bytes, WorkerBudgetFor(*smallest + loaded.host_bytes),
+                          NeededByOf(engine.status()));
+  }
+  if (!engine.ok()) return engine.status();
+  WorkerMetrics::Get().engines_made.Increment();
+  made.engine = *std::move(engine);
+  return made;
+}
+
+int64_t ShardRunner::EngineBudget() const {
+  return options_.backend == BackendKind::kCuda ? options_.gpu_budget_bytes
+                                                : options_.memory_budget_bytes - blobs_.capacity_bytes();
 }
 
 absl::Status ShardRunner::Judge(absl::Status status) {
@@ -127,22 +150,22 @@ absl::Status ShardRunner::Judge(absl::Status status) {
     idle_.Touch();
     return status;
   }
-  DropEngine();
+  current_ = {};
+  ReleaseFreeMemory();
   if (IsDeviceLost(status) && options_.on_device_lost) options_.on_device_lost(status);
   return status;
 }
 
 void ShardRunner::ReleaseWhenIdle() {
   const BusyLock lock(busy_);
-  if (!lock.owned() || engine_ == nullptr) return;
-  DropEngine();
+  if (!lock.owned() || current_.engine == nullptr) return;
+  DropEngines();
   if (options_.on_idle) options_.on_idle();
 }
 
-void ShardRunner::DropEngine() {
-  if (engine_ == nullptr) return;
-  engine_ = nullptr;
-  // The next one allocates other sizes: what this one held would stay resident beside it.
+void ShardRunner::DropEngines() {
+  current_ = {};
+  kept_.ShrinkTo(0);
   ReleaseFreeMemory();
 }
 

@@ -1,4 +1,5 @@
-// One request at a time on one engine: compiled once for all shards of a job, within the memory budget.
+// One request at a time on one engine: compiled once for all shards of a job, and kept for the same request to come
+// again, within the memory budget.
 // In: a spec, and rows. Out: the header and the target's value, or the rows to a consumer.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include "worker/engine/engine.h"
 #include "worker/service/blob_cache.h"
 #include "worker/service/idle_watch.h"
+#include "worker/service/kept_engines.h"
 #include "worker/service/spec_reader.h"
 
 namespace jacserve::worker {
@@ -36,15 +38,19 @@ struct RunnerOptions {
 
 // How the budget is shared: an eighth keeps graphs and tensors for requests to come (the capacity of the cache), the
 // graph and the tensors of the request at hand may take up to a half each, and the engine has the rest. The engine
-// holds weights a second time, so a half is never what is short.
+// holds weights a second time, so a half is never what is short. Engines of earlier requests have up to an eighth of
+// what the engine leaves unused: they are gone before it needs it, so that no request is answered otherwise for them. A
+// GPU, which may have less memory than its budget, keeps none.
 constexpr int64_t BlobCacheShare(int64_t memory_budget_bytes) { return memory_budget_bytes / 8; }
 constexpr int64_t ProblemShare(int64_t memory_budget_bytes) { return memory_budget_bytes / 2; }
+constexpr int64_t KeptEnginesShare(int64_t memory_budget_bytes) { return memory_budget_bytes / 8; }
 // The smallest budget of which the cache leaves this much.
 constexpr int64_t WorkerBudgetFor(int64_t bytes) { return (bytes * 8 + 6) / 7; }
 
 struct PreparedJob {
   v1::JacobianHeader header;
   std::vector<std::byte> value;  // the whole target
+  int64_t row_bytes = 0;         // of all connected blocks
 };
 
 // Safe to call from several threads; all but one are told FailedPrecondition.
@@ -67,8 +73,10 @@ class ShardRunner {
   class BusyLock;
 
   absl::Status UseEngineFor(const v1::JacobianSpec& spec);
-  EngineOptions OptionsFor(int64_t held_bytes) const;
-  void DropEngine();
+  // Of a request whose engine was not kept.
+  absl::StatusOr<KeptEngine> MakeEngine(const v1::JacobianSpec& spec, std::string key);
+  int64_t EngineBudget() const;  // without what the request's graph and tensors take of the host's memory
+  void DropEngines();
   void ReleaseWhenIdle();
   // Hands `status` on. After an error of the engine's own the next request gets a new one, if there is still a device.
   absl::Status Judge(absl::Status status);
@@ -81,10 +89,9 @@ class ShardRunner {
   SpecReader reader_;
 
   std::mutex busy_;
-  std::string engine_key_;  // digest of the spec that the engine was made for
-  std::unique_ptr<Engine> engine_;
-  Effort reported_;  // of this engine, by shards before
-  IdleWatch idle_;   // last: it uses what is above
+  KeptEngine current_;  // of the last request
+  KeptEngines kept_;    // of those before
+  IdleWatch idle_;      // last: it uses what is above
 };
 
 }  // namespace jacserve::worker

@@ -1,6 +1,7 @@
 #include "worker/service/spec_reader.h"
 
 #include <cmath>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -88,6 +89,18 @@ absl::Status CheckNames(const google::protobuf::RepeatedPtrField<v1::NamedTensor
 }
 
 }  // namespace
+
+int64_t StatedTensorBytes(const v1::JacobianSpec& spec) {
+  int64_t bytes = 0;
+  for (const auto* list : {&spec.weights(), &spec.inputs(), &spec.second_inputs(), &spec.shared_inputs()}) {
+    for (const v1::NamedTensor& named : *list) {
+      const absl::StatusOr<TensorRef> ref = FromProto(named);
+      if (!ref.ok() || __builtin_add_overflow(bytes, ref->size_bytes, &bytes))
+        return std::numeric_limits<int64_t>::max();
+    }
+  }
+  return bytes;
+}
 
 SpecReader::SpecReader(BlobCache& blobs, int64_t limit_bytes) : blobs_(blobs), limit_bytes_(limit_bytes) {}
 

@@ -23,6 +23,9 @@ struct LoadedProblem {
   int64_t host_bytes = 0;  // of the graph and the tensors, which stay in memory with the problem
 };
 
+// Of all tensors, as the request states them; what is wrong with it is for SpecReader to say.
+int64_t StatedTensorBytes(const v1::JacobianSpec& spec);
+
 // Safe to call from several threads.
 class SpecReader {
  public:

@@ -6,6 +6,8 @@ WorkerMetrics& WorkerMetrics::Get() {
   static auto* metrics = new WorkerMetrics{
       .rows = MetricCounter("worker_rows_total", "Rows that were computed and sent."),
       .payload_bytes = MetricCounter("worker_payload_bytes_total", "Bytes of rows that were sent."),
+      .engines_made = MetricCounter("worker_engines_made_total",
+                                    "Requests that were compiled; others had an engine that was kept."),
       .shard_seconds = MetricHistogram("worker_shard_duration_seconds",
                                        "Time from a shard's request to its end, however it ended.", DurationBuckets()),
       .chunk_seconds = MetricHistogram("worker_chunk_send_duration_seconds",

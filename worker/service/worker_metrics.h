@@ -8,6 +8,7 @@ namespace jacserve::worker {
 struct WorkerMetrics {
   prometheus::Counter& rows;
   prometheus::Counter& payload_bytes;
+  prometheus::Counter& engines_made;
   prometheus::Histogram& shard_seconds;
   prometheus::Histogram& chunk_seconds;
   prometheus::Gauge& busy;

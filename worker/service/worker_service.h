@@ -6,6 +6,7 @@
 
 #include "common/raw_stream.h"
 #include "jacserve/v1/worker_service.grpc.pb.h"
+#include "worker/service/chunk_writer.h"
 #include "worker/service/shard_runner.h"
 
 namespace jacserve::worker {
@@ -16,8 +17,6 @@ class WorkerService final : public v1::WorkerService::Service {
 
   grpc::Status DescribeModel(grpc::ServerContext* context, const v1::DescribeModelRequest* request,
                              v1::ModelDescription* response) override;
-  grpc::Status Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
-                       grpc::ServerWriter<v1::JacobianEvent>* writer) override;
 
   // Calls of Prepare and ComputeShard that run now.
   int running() const { return running_; }
@@ -26,11 +25,10 @@ class WorkerService final : public v1::WorkerService::Service {
   void Drain() { draining_ = true; }
 
  private:
-  using ShardStream = RawStreamer<v1::ComputeShardRequest>;
-
-  absl::Status ComputeShard(grpc::ServerContext& context, ShardStream& stream);
-  absl::Status SendSummary(ShardStream& stream, int64_t rows, int64_t payload_bytes, double seconds,
-                           const Effort& effort);
+  absl::Status Prepare(grpc::ServerContext& context, RawStreamer<v1::PrepareRequest>& stream);
+  absl::Status ComputeShard(grpc::ServerContext& context, RawStreamer<v1::ComputeShardRequest>& stream);
+  absl::Status SendRows(grpc::ServerContext& context, const v1::JacobianSpec& spec, RowRange rows,
+                        const ChunkWriter::WriteMessage& write);
 
   const std::string worker_id_;
   ShardRunner& runner_;

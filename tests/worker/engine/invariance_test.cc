@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 
+#include "common/budget_status.h"
 #include "tests/worker/engine/golden_case.h"
 
 namespace jacserve::worker {
@@ -81,8 +82,7 @@ class Invariance : public testing::TestWithParam<std::tuple<Network, Setup>> {
     options.memory_budget_bytes = 1;
     const absl::Status status = Engine::Create(problem_, options).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-    const std::string message(status.message());
-    return std::stoll(message.substr(message.rfind('(') + 1));
+    return SmallestBudgetOf(status).value_or(0);
   }
 
   static constexpr int64_t kAmple = int64_t{1} << 30;

@@ -22,11 +22,12 @@ TEST(ChunkWriterTest, ChunksMakeUpTheSlab) {
     for (int64_t i = 0; i < size; ++i) (*memory)[i] = static_cast<char>(i * 7 + i / 256);
     std::string received;
     std::vector<v1::JacobianEvent::EventCase> kinds;
-    ChunkWriter writer([&](const grpc::ByteBuffer& message) {
+    ChunkWriter writer(2, [&](const grpc::ByteBuffer& message, Next next) {
       EXPECT_LT(message.Length(), 4u << 20);  // gRPC's default limit
       absl::StatusOr<EventView> event = DecodeEvent(message);
       EXPECT_TRUE(event.ok()) << event.status();
       kinds.push_back(event->kind);
+      EXPECT_EQ(next, Next::kSoon);  // the last row's report is not the last message
       if (event->kind == v1::JacobianEvent::kChunk) {
         EXPECT_EQ(event->chunk.block, 3u);
         EXPECT_EQ(event->chunk.row_begin, 50);
@@ -53,7 +54,7 @@ TEST(ChunkWriterTest, ChunksMakeUpTheSlab) {
 TEST(ChunkWriterTest, NobodyReadingIsCancelled) {
   auto memory = std::make_shared<std::string>(3 * kMaxChunkBytes, 'x');
   int sent = 0;
-  ChunkWriter writer([&](const grpc::ByteBuffer&) { return ++sent < 2; });
+  ChunkWriter writer(1, [&](const grpc::ByteBuffer&, Next) { return ++sent < 2; });
   EXPECT_EQ(writer.OnSlab({0, {0, 1}, std::as_bytes(std::span(*memory)), memory}).code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(sent, 2);
   EXPECT_EQ(writer.OnRowsDone({0, 1}).ok(), false);

@@ -6,8 +6,8 @@
 
 #include <future>
 
+#include "common/budget_status.h"
 #include "tests/worker/service/tiny_engine.h"
-#include "worker/engine/budget_status.h"
 
 namespace jacserve::worker {
 namespace {
@@ -83,9 +83,53 @@ TEST_F(ShardRunnerTest, ShardsOfOneJobShareAnEngine) {
   absl::StatusOr<PreparedJob> job = runner_.Prepare(other);
   ASSERT_TRUE(job.ok());
   EXPECT_EQ(script_.created, 2);
-  EXPECT_EQ(script_.alive, 1);  // the old one went first
   EXPECT_EQ(job->header.backend(), "cpu");
   EXPECT_EQ(script_.last_options.backend, BackendKind::kCpu);
+}
+
+class KeptEnginesTest : public ShardRunnerTest {
+ protected:
+  // A request of its own for each letter.
+  bool Prepare(char letter) {
+    v1::JacobianSpec spec = request_.spec;
+    spec.mutable_target()->set_output(std::string(1, letter));
+    return runner_.Prepare(spec).ok();
+  }
+  const int64_t budget_ = options_.memory_budget_bytes - BlobCacheShare(options_.memory_budget_bytes);
+};
+
+TEST_F(KeptEnginesTest, RequestThatComesAgainHasItsEngine) {
+  for (const char letter : {'a', 'b', 'c', 'a', 'b', 'c', 'b'}) ASSERT_TRUE(Prepare(letter));
+  EXPECT_EQ(script_.created, 3);
+  EXPECT_EQ(script_.alive, 3);
+}
+
+TEST_F(KeptEnginesTest, LatestUsedAreKeptWithinTheirShare) {
+  script_.engine_bytes = KeptEnginesShare(budget_) / 3;  // two are kept: each has its graph and tensors besides
+  for (const char letter : {'a', 'b', 'a', 'c', 'd'}) ASSERT_TRUE(Prepare(letter));
+  EXPECT_EQ(script_.alive, 3);
+  EXPECT_TRUE(Prepare('a'));
+  EXPECT_TRUE(Prepare('c'));
+  EXPECT_EQ(script_.created, 4);
+  EXPECT_TRUE(Prepare('b'));
+  EXPECT_EQ(script_.created, 5) << "it was the one unused for longest";
+}
+
+TEST_F(KeptEnginesTest, LargeEnginesGoAtOnce) {
+  script_.engine_bytes = KeptEnginesShare(budget_) + 1;
+  ASSERT_TRUE(Prepare('a'));
+  ASSERT_TRUE(Prepare('b'));
+  EXPECT_EQ(script_.alive, 1);
+}
+
+TEST_F(KeptEnginesTest, OthersAreGoneBeforeAnEngineNeedsTheirMemory) {
+  ASSERT_TRUE(Prepare('a'));
+  ASSERT_TRUE(Prepare('b'));
+  ASSERT_EQ(script_.alive, 2);
+  script_.engine_bytes = budget_ - static_cast<int64_t>(request_.graph.size() + request_.x.size());
+  ASSERT_TRUE(Prepare('c'));
+  EXPECT_EQ(script_.alive, 1);
+  EXPECT_EQ(script_.last_options.memory_budget_bytes, script_.engine_bytes) << "as if none had been kept";
 }
 
 TEST_F(ShardRunnerTest, EngineHasTheBudgetThatBlobsLeave) {
@@ -116,9 +160,9 @@ TEST_F(ShardRunnerTest, ErrorsOfTheEngineAreTheCallers) {
   EXPECT_EQ(runner_.Prepare(request_.spec).status().message(), "NaN");
 
   request_.spec.mutable_wrt()->add_parameters("V");
+  EXPECT_EQ(script_.alive, 0) << "an engine that failed is not used again";
   script_.create_status = absl::UnimplementedError("Loop");
   EXPECT_EQ(runner_.Prepare(request_.spec).status(), absl::UnimplementedError("Loop"));
-  EXPECT_EQ(script_.alive, 0);
   script_.create_status = absl::OkStatus();
   script_.value_status = absl::OkStatus();
   EXPECT_TRUE(runner_.Prepare(request_.spec).ok());

@@ -28,6 +28,7 @@ struct TinyScript {
   int64_t rows = 40;
   int64_t columns = 1000;  // of the connected block
   int64_t rows_per_slab = 7;
+  int64_t engine_bytes = 1000;  // that it says it allocates
   std::chrono::milliseconds pause_per_slab{0};
   absl::Status create_status;
   absl::Status value_status;
@@ -89,6 +90,7 @@ inline EngineFactory TinyFactory(TinyScript& script) {
   return [&script](JacobianProblem problem, const EngineOptions& options) -> absl::StatusOr<std::unique_ptr<Engine>> {
     script.last_options = options;
     if (!script.create_status.ok()) return script.create_status;
+    if (options.before_allocation) options.before_allocation(script.engine_bytes);
     return std::make_unique<TinyEngine>(script, problem.precision);
   };
 }

@@ -126,6 +126,35 @@ TEST_F(WorkerServerTest, PrepareSendsHeaderThenValueInPieces) {
   EXPECT_EQ(elements, 600'000);
 }
 
+TEST_F(WorkerServerTest, FewRowsFollowThePreparation) {
+  StartWorker();
+  v1::PrepareRequest request;
+  *request.mutable_spec() = request_.spec;
+  *request.mutable_following()->mutable_rows() = ToProto({5, 3});
+  const auto kinds = [&](int64_t most_bytes, double most_flops) {
+    request.mutable_following()->set_most_bytes(most_bytes);
+    request.mutable_following()->set_most_flops(most_flops);
+    grpc::ClientContext context;
+    auto reader = stub_->Prepare(&context, request);
+    std::vector<v1::JacobianEvent::EventCase> kinds;
+    std::string bytes;
+    for (v1::JacobianEvent event; reader->Read(&event);) {
+      kinds.push_back(event.event_case());
+      bytes += event.chunk().data();
+    }
+    EXPECT_TRUE(reader->Finish().ok());
+    EXPECT_TRUE(bytes.empty() || bytes == TinyRows(script_, {5, 3}));
+    return kinds;
+  };
+  using Event = v1::JacobianEvent;
+  const auto all = ElementsAre(Event::kHeader, Event::kValue, Event::kChunk, Event::kRowsDone, Event::kSummary);
+  EXPECT_THAT(kinds(3 * 4000, 3 * 12), all);
+  EXPECT_THAT(kinds(3 * 4000 - 1, 3 * 12), ElementsAre(Event::kHeader, Event::kValue)) << "a byte too many";
+  EXPECT_THAT(kinds(3 * 4000, 3 * 12 - 1), ElementsAre(Event::kHeader, Event::kValue)) << "too much work";
+  *request.mutable_following()->mutable_rows() = ToProto({38, 3});
+  EXPECT_THAT(kinds(1 << 20, 1e9), ElementsAre(Event::kHeader, Event::kValue)) << "rows that there are not";
+}
+
 TEST_F(WorkerServerTest, ShardsCarryTheirRowsAndASummary) {
   StartWorker();
   const Shard shard = Compute({5, 20});

@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/budget_status.h"
 #include "tests/cuda_sim/cuda_sim.h"
 #include "tests/worker/engine/golden_case.h"
 #include "worker/backend/cuda/cuda_backend.h"
-#include "worker/engine/budget_status.h"
 
 namespace jacserve::worker {
 namespace {
