@@ -68,19 +68,23 @@ struct Sinks {
   RowsWanted rows;
 };
 
-absl::StatusOr<Sinks> MakeSinks(const JacobianArguments& arguments, const JacobianRequest& request,
-                                const PreparedRequest& prepared) {
-  Sinks sinks;
-  ASSIGN_OR_RETURN(sinks.verifier, MakeVerifier(arguments, request));
-  sinks.rows.range = arguments.rows;
-  if (arguments.out == "none") return sinks;
-  ASSIGN_OR_RETURN(sinks.directory,
-                   ResultDirectory::Open(arguments.out, Fingerprint(prepared.spec, arguments.rows), arguments.rows));
+// Opens the folder, which belongs to a request for these rows.
+absl::Status OpenDirectory(const JacobianArguments& arguments, const PreparedRequest& prepared, Sinks& sinks) {
+  const std::optional<RowRange> rows = sinks.rows.range;
+  if (arguments.out == "none") return absl::OkStatus();
+  ASSIGN_OR_RETURN(sinks.directory, ResultDirectory::Open(arguments.out, Fingerprint(prepared.spec, rows), rows));
   if (sinks.directory->rows_before()) {
     sinks.rows.range = sinks.directory->rows_before();
     sinks.rows.done = sinks.directory->done_before();
   }
-  return sinks;
+  return absl::OkStatus();
+}
+
+// How many rows there are, only the server can tell: it is asked for none of them first.
+absl::StatusOr<RowRange> AskForRows(const RowSlice& slice, const PreparedRequest& prepared, Client& client) {
+  FanOut nobody;
+  ASSIGN_OR_RETURN(const JacobianResult none, client.ComputeJacobian(prepared, {.range = RowRange{0, 0}}, nobody));
+  return RowsOf(slice, none.layout.target_rows);
 }
 
 // Rows that are complete are kept whatever ended the run; the first error is the one to report.
@@ -100,13 +104,25 @@ absl::Status RunJacobian(const Options& options, const std::stop_source& stop, C
   const auto lap = [&](const char* phase) { report.phases.emplace_back(phase, watch.Lap()); };
   ASSIGN_OR_RETURN(const JacobianRequest request, LoadRequest(options.jacobian));
   ASSIGN_OR_RETURN(const PreparedRequest prepared, Prepare(request));
-  ASSIGN_OR_RETURN(Sinks sinks, MakeSinks(options.jacobian, request, prepared));
+  const std::optional<RowSlice>& slice = options.jacobian.rows;
+  Sinks sinks;
+  ASSIGN_OR_RETURN(sinks.verifier, MakeVerifier(options.jacobian, request));
+  if (slice) sinks.rows.range = KnownRows(*slice);
+  const bool rows_known = !slice || sinks.rows.range;
+  if (rows_known) RETURN_IF_ERROR(OpenDirectory(options.jacobian, prepared, sinks));
   lap("read files");
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Open(options.server, stop));
   lap("connect");
   const absl::StatusOr<UploadReport> uploaded = session->client().UploadMissing(prepared.blobs);
   if (!uploaded.ok()) return session->Explain(uploaded.status());
   lap("upload");
+  if (!rows_known) {
+    const absl::StatusOr<RowRange> rows = AskForRows(*slice, prepared, session->client());
+    if (!rows.ok()) return session->Explain(rows.status());
+    sinks.rows.range = *rows;
+    RETURN_IF_ERROR(OpenDirectory(options.jacobian, prepared, sinks));
+    lap("count rows");
+  }
 
   report.rows_before = sinks.rows.done.count();
   ProgressBar progress(::isatty(STDERR_FILENO) == 1, report.rows_before);
