@@ -72,12 +72,25 @@ struct Sinks {
 absl::Status OpenDirectory(const JacobianArguments& arguments, const PreparedRequest& prepared, Sinks& sinks) {
   const std::optional<RowRange> rows = sinks.rows.range;
   if (arguments.out == "none") return absl::OkStatus();
-  ASSIGN_OR_RETURN(sinks.directory, ResultDirectory::Open(arguments.out, Fingerprint(prepared.spec, rows), rows));
+  ASSIGN_OR_RETURN(sinks.directory, ResultDirectory::Open(arguments.out, Fingerprint(prepared.spec, rows), rows,
+                                                          arguments.overwrite ? Replace::kResults : Replace::kNothing));
   if (sinks.directory->rows_before()) {
     sinks.rows.range = sinks.directory->rows_before();
     sinks.rows.done = sinks.directory->done_before();
   }
   return absl::OkStatus();
+}
+
+// Whether the folder holds the answer already. To be verified, or on demand, it is computed again.
+bool IsComplete(const Sinks& sinks, const JacobianArguments& arguments) {
+  return sinks.directory && sinks.directory->rows_finished() && !sinks.verifier && !arguments.overwrite;
+}
+
+void ReportComplete(const Sinks& sinks, const JacobianArguments& arguments, CommandOutput& output) {
+  const int64_t rows = *sinks.directory->rows_finished();
+  output.text = Cat("already complete: ", rows, " rows of this request are in ", arguments.out,
+                    " (--overwrite computes them again)\n");
+  output.json = {{"already_complete", true}, {"rows", rows}, {"out", arguments.out}};
 }
 
 // How many rows there are, only the server can tell: it is asked for none of them first.
@@ -96,6 +109,31 @@ absl::Status KeepWhatIsDone(Sinks& sinks, absl::Status status) {
   return status;
 }
 
+// All rows into the sinks, and figures of how that went into the report.
+absl::Status ComputeInto(Sinks& sinks, const PreparedRequest& prepared, Session& session, Stopwatch& watch,
+                         JacobianReport& report) {
+  report.rows_before = sinks.rows.done.count();
+  ProgressBar progress(::isatty(STDERR_FILENO) == 1, report.rows_before);
+  FanOut receivers;
+  if (sinks.directory) receivers.Add(sinks.directory.get());
+  if (sinks.verifier) receivers.Add(sinks.verifier.get());
+  receivers.Add(&progress);
+  absl::StatusOr<JacobianResult> result = session.client().ComputeJacobian(prepared, sinks.rows, receivers);
+  progress.Clear();
+  if (!result.ok()) return KeepWhatIsDone(sinks, session.Explain(result.status()));
+  report.result = *std::move(result);
+  report.phases.emplace_back("wait for first", report.result.seconds_to_header);
+  report.phases.emplace_back("rows", watch.Lap() - report.result.seconds_to_header);
+
+  if (sinks.directory && sinks.verifier) RETURN_IF_ERROR(sinks.directory->Replay(*sinks.verifier));
+  if (sinks.verifier) report.verdicts = sinks.verifier->Verdicts();
+  if (sinks.directory) {
+    RETURN_IF_ERROR(sinks.directory->Finish());
+    report.phases.emplace_back("finish files", watch.Lap());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status RunJacobian(const Options& options, const std::stop_source& stop, CommandOutput& output) {
@@ -110,6 +148,10 @@ absl::Status RunJacobian(const Options& options, const std::stop_source& stop, C
   if (slice) sinks.rows.range = KnownRows(*slice);
   const bool rows_known = !slice || sinks.rows.range;
   if (rows_known) RETURN_IF_ERROR(OpenDirectory(options.jacobian, prepared, sinks));
+  if (IsComplete(sinks, options.jacobian)) {
+    ReportComplete(sinks, options.jacobian, output);
+    return absl::OkStatus();
+  }
   lap("read files");
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Open(options.server, stop));
   lap("connect");
@@ -121,29 +163,14 @@ absl::Status RunJacobian(const Options& options, const std::stop_source& stop, C
     if (!rows.ok()) return session->Explain(rows.status());
     sinks.rows.range = *rows;
     RETURN_IF_ERROR(OpenDirectory(options.jacobian, prepared, sinks));
+    if (IsComplete(sinks, options.jacobian)) {
+      ReportComplete(sinks, options.jacobian, output);
+      return absl::OkStatus();
+    }
     lap("count rows");
   }
-
-  report.rows_before = sinks.rows.done.count();
-  ProgressBar progress(::isatty(STDERR_FILENO) == 1, report.rows_before);
-  FanOut receivers;
-  if (sinks.directory) receivers.Add(sinks.directory.get());
-  if (sinks.verifier) receivers.Add(sinks.verifier.get());
-  receivers.Add(&progress);
-  absl::StatusOr<JacobianResult> result = session->client().ComputeJacobian(prepared, sinks.rows, receivers);
-  progress.Clear();
-  if (!result.ok()) return KeepWhatIsDone(sinks, session->Explain(result.status()));
-  report.result = *std::move(result);
-  report.phases.emplace_back("wait for first", report.result.seconds_to_header);
-  report.phases.emplace_back("rows", watch.Lap() - report.result.seconds_to_header);
-
-  if (sinks.directory && sinks.verifier) RETURN_IF_ERROR(sinks.directory->Replay(*sinks.verifier));
-  if (sinks.verifier) report.verdicts = sinks.verifier->Verdicts();
-  if (sinks.directory) {
-    RETURN_IF_ERROR(sinks.directory->Finish());
-    report.out = options.jacobian.out;
-    lap("finish files");
-  }
+  RETURN_IF_ERROR(ComputeInto(sinks, prepared, *session, watch, report));
+  if (sinks.directory) report.out = options.jacobian.out;
   report.seconds = watch.Total();
   output.text = ReportText(report);
   output.json = ReportJson(report);

@@ -30,7 +30,8 @@ constexpr char kJacobianFooter[] = R"(Examples:
         --precision fp64 --out part
 
 --out DIR holds one .npy per block (a parameter, or an input: `x`, `second.x`), value.npy and index.json. Started again
-after an interruption, the same command continues with the missing rows.
+after an interruption, the same command continues with the missing rows; a folder that holds its finished result already
+is left as it is.
 --verify compares with 1e-4 (float32) or 1e-9 (float64) of each array's largest absolute value; norms, dot products and
 sums of rows with that of the block's largest norm when it is greater.
 )";
@@ -109,6 +110,8 @@ void AddJacobianOptions(CLI::App& command, Options& options, RawOptions& raw) {
       ->check(CLI::IsMember({"fp32", "fp64", "tf32", "fp16", "bf16"}));
   command.add_option("--out", jacobian.out, "Folder for the result, or 'none' to discard the rows (default)")
       ->type_name("DIR|none");
+  command.add_flag("--overwrite", jacobian.overwrite,
+                   "Replace another request's result in --out, once this one is complete");
   command.add_option("--verify", jacobian.verify, "Compare with this file and fail when a figure is off")
       ->type_name("EXPECTED.npz");
   AddServerOptions(command, options, raw);
@@ -212,6 +215,7 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
   if (jacobian->parsed()) {
     RETURN_IF_ERROR(CheckTarget(*jacobian, options.jacobian));
     if (options.jacobian.out.empty()) return Wrong("--out", "give a folder, or 'none'");
+    if (options.jacobian.overwrite && options.jacobian.out == "none") return Wrong("--overwrite", "needs --out DIR");
     if (!raw.rows.empty()) {
       const absl::StatusOr<std::optional<RowSlice>> rows = ParseRowSlice(raw.rows);
       if (!rows.ok()) return Wrong("--rows", std::string(rows.status().message()));

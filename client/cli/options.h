@@ -34,6 +34,7 @@ struct JacobianArguments {
   std::optional<RowSlice> rows;  // none: all
   std::string precision = "fp32";
   std::string out = "none";
+  bool overwrite = false;
   std::string verify;  // path; empty: none
 };
 

@@ -118,6 +118,7 @@ TEST(CommandLine, RefusesByName) {
       {start + "--server a:1 --memory-budget 1GiB", "--memory-budget"},
       {start + "--memory-budget much", "--memory-budget"},
       {start + "--out", "--out"},
+      {start + "--overwrite", "--overwrite: needs --out"},
       {"describe", "graph"},
       {"workers g.onnx", "g.onnx"},
   };

@@ -160,6 +160,28 @@ TEST_F(ProgramTest, RowsAskedForAreTheLeadingAxis) {
   EXPECT_EQ(RowsOf(service.requests()[0], {}), (std::vector<RowRange>{{2, 2}}));
 }
 
+TEST_F(ProgramTest, AFinishedResultIsNeitherRepeatedNorReplacedUnasked) {
+  const ScriptedService service;
+  const std::vector<std::string> arguments = Jacobian(service.target(), {"--out", folder_ + "/out", "--json"});
+  ASSERT_EQ(Run(arguments).code, 0);
+  const Ended again = Run(arguments);
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.Json()["already_complete"], true);
+  EXPECT_EQ(again.Json()["rows"], 6);
+  EXPECT_THAT(service.requests(), SizeIs(1));
+
+  std::vector<std::string> other = arguments;
+  other.insert(other.end(), {"--rows", "0:2"});
+  const Ended refused = Run(other);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--overwrite"));
+  EXPECT_THAT(service.requests(), SizeIs(1));
+  other.push_back("--overwrite");
+  const Ended replaced = Run(other);
+  EXPECT_EQ(replaced.code, 0) << replaced.err;
+  EXPECT_EQ(ReadNpy(folder_ + "/out/bias.npy")->shape, (Shape{2, 3}));
+}
+
 TEST_F(ProgramTest, RowsToTheEndAreCountedByTheServer) {
   const ScriptedService service;
   for (const char* rows : {"--rows=4:", "--rows=-2:"}) {
