@@ -29,6 +29,8 @@ struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(10);
   RetryOptions retry;
   std::stop_token stop;  // ends every call with Cancelled
+  // Connect: called once when the server does not answer at once, with how long it is waited for at most.
+  std::function<void(absl::Duration)> on_waiting;
 };
 
 // Which rows: `range` of the flattened target, none for all; `done`, which needs a range, are not asked for again.
