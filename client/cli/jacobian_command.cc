@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <memory>
 
 #include "client/cli/commands.h"
@@ -41,8 +42,10 @@ std::function<bool(const std::string&)> AskedFor(const JacobianRequest& request)
   return [wrt = request.wrt, inputs = InputBlockNames(request)](const std::string& block) {
     const bool is_input = std::find(inputs.begin(), inputs.end(), block) != inputs.end();
     if (is_input) {
-      const std::string name = block.starts_with("second.") ? block.substr(7) : block;
-      return std::find(wrt.inputs().begin(), wrt.inputs().end(), name) != wrt.inputs().end();
+      const auto named = [&](const std::string& name) {
+        return std::find(wrt.inputs().begin(), wrt.inputs().end(), name) != wrt.inputs().end();
+      };
+      return named(block) || (block.starts_with("second.") && named(block.substr(7)));
     }
     if (wrt.parameters().empty() && wrt.inputs().empty()) return true;
     return std::any_of(wrt.parameters().begin(), wrt.parameters().end(), [&](const std::string& pattern) {
@@ -60,6 +63,18 @@ absl::StatusOr<std::unique_ptr<Verifier>> MakeVerifier(const JacobianArguments& 
   }
   return std::make_unique<Verifier>(*std::move(expected), AskedFor(request));
 }
+
+// Tells a person at once what the server noticed: it may be a reason to end the run.
+class NoticePrinter : public RowReceiver {
+ public:
+  absl::Status OnLayout(const Layout& layout) override {
+    for (const std::string& notice : layout.notices) std::fprintf(stderr, "jacserve: note: %s\n", notice.c_str());
+    return absl::OkStatus();
+  }
+  absl::Status OnValue(int64_t, std::span<const std::byte>) override { return absl::OkStatus(); }
+  absl::Status OnChunk(const ChunkData&) override { return absl::OkStatus(); }
+  absl::Status OnRowsDone(RowRange) override { return absl::OkStatus(); }
+};
 
 // Where the rows of a run go.
 struct Sinks {
@@ -114,7 +129,9 @@ absl::Status ComputeInto(Sinks& sinks, const PreparedRequest& prepared, Session&
                          JacobianReport& report) {
   report.rows_before = sinks.rows.done.count();
   ProgressBar progress(::isatty(STDERR_FILENO) == 1, report.rows_before);
+  NoticePrinter notices;
   FanOut receivers;
+  receivers.Add(&notices);
   if (sinks.directory) receivers.Add(sinks.directory.get());
   if (sinks.verifier) receivers.Add(sinks.verifier.get());
   receivers.Add(&progress);

@@ -94,7 +94,9 @@ void AddJacobianOptions(CLI::App& command, Options& options, RawOptions& raw) {
       .add_option("--wrt", jacobian.wrt,
                   "Parameters by name or pattern with * ? [] (default: all, or none beside --wrt-input)")
       ->type_name("NAME_OR_GLOB");
-  command.add_option("--wrt-input", jacobian.wrt_inputs, "Input to differentiate with respect to (repeatable)")
+  command
+      .add_option("--wrt-input", jacobian.wrt_inputs,
+                  "Input to differentiate with respect to (repeatable); second.NAME: that of the second batch alone")
       ->type_name("NAME")
       ->allow_extra_args(false);
   command

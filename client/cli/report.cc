@@ -102,6 +102,7 @@ ordered_json ReportJson(const JacobianReport& report) {
       {"shards_retried", result.summary.shards_retried()},
   };
   json["out"] = report.out.empty() ? ordered_json() : ordered_json(report.out);
+  json["notices"] = layout.notices;
   json["verification"] = report.verdicts ? VerdictsJson(*report.verdicts) : ordered_json();
   return json;
 }

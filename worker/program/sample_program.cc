@@ -98,10 +98,10 @@ absl::StatusOr<SampleProgram> CompileSharedProgram(const Graph& graph, const Bin
   return Compiler(graph, bindings, {.whole = true}).Run(checked.nodes, checked.output);
 }
 
-absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bindings& bindings) {
-  ASSIGN_OR_RETURN(const Checked checked, Check(graph, bindings));
-  if (bindings.inputs.empty()) return absl::InvalidArgumentError("no batched input was given");
+namespace {
 
+// The samples apart from each other where the graph allows it, else the batch as one.
+absl::StatusOr<SampleProgram> CompileChecked(const Graph& graph, const Bindings& bindings, const Checked& checked) {
   Compiler probe(graph, bindings, {.samples = kProbeBatch});
   absl::StatusOr<SampleProgram> program = probe.Run(checked.nodes, checked.output);
   if (program.ok()) {
@@ -115,6 +115,16 @@ absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bin
   // A mixture is no error in itself: then what the whole batch fails on is the reason.
   const bool mixes = program.status().code() == absl::StatusCode::kFailedPrecondition;
   return WithJacobian(whole.ok() || mixes ? std::move(whole) : std::move(program));
+}
+
+}  // namespace
+
+absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bindings& bindings) {
+  ASSIGN_OR_RETURN(const Checked checked, Check(graph, bindings));
+  if (bindings.inputs.empty()) return absl::InvalidArgumentError("no batched input was given");
+  ASSIGN_OR_RETURN(SampleProgram program, CompileChecked(graph, bindings, checked));
+  program.notices = NoticesOf(graph, bindings);
+  return program;
 }
 
 }  // namespace jacserve::worker

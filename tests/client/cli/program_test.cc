@@ -182,6 +182,27 @@ TEST_F(ProgramTest, AFinishedResultIsNeitherRepeatedNorReplacedUnasked) {
   EXPECT_EQ(ReadNpy(folder_ + "/out/bias.npy")->shape, (Shape{2, 3}));
 }
 
+TEST_F(ProgramTest, PassesTheServersNoticesOn) {
+  Layout layout = TestLayout();
+  layout.notices = {"the graph lacks 1 of the 3 weights"};
+  const ScriptedService service(layout);
+  const Ended ended = Run(Jacobian(service.target(), {"--json"}));
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.err, "jacserve: note: the graph lacks 1 of the 3 weights\n");
+  EXPECT_EQ(ended.Json()["notices"], json(layout.notices));
+}
+
+TEST_F(ProgramTest, SaysAtOnceThatItWaitsForAServer) {
+  const Process process(Program(), {"info", "--server", "127.0.0.1:1"}, folder_);
+  const auto start = std::chrono::steady_clock::now();
+  while (ReadText(folder_ + "/stderr").empty() && std::chrono::steady_clock::now() - start < std::chrono::seconds(8)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_THAT(ReadText(folder_ + "/stderr"), HasSubstr("waiting up to 10 s for a server at 127.0.0.1:1"));
+  process.Signal(SIGINT);
+  EXPECT_EQ(process.Wait().code, 130);
+}
+
 TEST_F(ProgramTest, RowsToTheEndAreCountedByTheServer) {
   const ScriptedService service;
   for (const char* rows : {"--rows=4:", "--rows=-2:"}) {
@@ -276,6 +297,7 @@ TEST_F(ProgramTest, BadFilesAreNamedBeforeAServerIsNeeded) {
       {{"jacobian", folder_ + "/g.onnx", "--input", good, "--weights", folder_ + "/bad.npy"}, ".safetensors"},
       {{"jacobian", folder_ + "/g.onnx", "--input", good, "--verify", folder_ + "/none.npz"}, "--verify"},
       {{"jacobian", folder_ + "/g.onnx", "--input", good, "--wrt-input", "z"}, "'z'"},
+      {{"jacobian", folder_ + "/g.onnx", "--input", good, "--wrt-input", "second.x"}, "there is: x"},
       {{"jacobian", folder_ + "/g.onnx", "--input", good, "--out", folder_ + "/bad.npy"}, "--out"},
       {{"describe", folder_ + "/none.onnx"}, "none.onnx"},
   };

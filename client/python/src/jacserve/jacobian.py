@@ -193,8 +193,8 @@ class Jacobian:
 
     def to_npy(self, path: Path, *, streams: int = 2, overwrite: bool = False) -> None:
         """Writes a folder: one .npy per block, value.npy, and index.json, as `jacserve jacobian --out` does. A run that
-        was interrupted is continued: only missing rows are computed. Files get their names when complete. Where this very
-        result is there already, nothing is done.
+        was interrupted is continued: only missing rows are computed. Files get their names when complete. Where this
+        very result is there already, nothing is done.
 
         Args:
             path: of the folder.

@@ -131,9 +131,11 @@ def _from_onnx(data: bytes, x: Any, weights: Any, shared_inputs: Mapping[str, An
     symbolic = [name for name in names if name not in graph.fixed]
     forgotten = [name for name in names if name in graph.fixed] if symbolic and len(names) > 1 else []
     if forgotten and not isinstance(x, (tuple, list)):
-        raise InvalidRequestError(
-            f"the graph's inputs {', '.join(forgotten)} have no value", "give parameters by name with weights="
-        )
+        if not values:
+            raise InvalidRequestError(
+                f"the graph's inputs {', '.join(forgotten)} have no value", "give parameters by name with weights="
+            )
+        names = symbolic  # some were given, perhaps under wrong names: the server says which
     return Functional(data, name_inputs(x, names, "input"), values, shared, list(values))
 
 
