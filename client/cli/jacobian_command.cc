@@ -189,6 +189,8 @@ absl::Status RunJacobian(const Options& options, const std::stop_source& stop, C
   RETURN_IF_ERROR(ComputeInto(sinks, prepared, *session, watch, report));
   if (sinks.directory) report.out = options.jacobian.out;
   report.seconds = watch.Total();
+  const std::string nonfinite = NonFiniteText(report);
+  if (!nonfinite.empty()) std::fprintf(stderr, "jacserve: note: %s\n", nonfinite.c_str());
   output.text = ReportText(report);
   output.json = ReportJson(report);
   if (report.verdicts && !AllRight(*report.verdicts)) {

@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "client/cpp/text.h"
+#include "common/chunk_codec.h"
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
 #include "tests/client/scripted_service.h"
@@ -190,6 +192,27 @@ TEST_F(ProgramTest, PassesTheServersNoticesOn) {
   EXPECT_EQ(ended.code, 0);
   EXPECT_EQ(ended.err, "jacserve: note: the graph lacks 1 of the 3 weights\n");
   EXPECT_EQ(ended.Json()["notices"], json(layout.notices));
+}
+
+TEST_F(ProgramTest, TellsOfRowsThatAreNotFinite) {
+  const auto with_nan = [](grpc::ServerContext&, const v1::ComputeJacobianRequest&, EventWriter& writer) {
+    writer.Write(HeaderEvent(TheLayout()));
+    writer.Write(ValueEvent(TheLayout()));
+    v1::JacobianEvent event = ChunkEvent(TheLayout(), 1, {4, 1}, 0, 12);
+    std::memset(event.mutable_chunk()->mutable_data()->data(), 0xff, 4);
+    event.mutable_chunk()->set_checksum(Checksum(std::as_bytes(std::span<const char>(event.chunk().data()))));
+    writer.Write(event);
+    WriteRows(writer, TheLayout(), {0, 6});
+    writer.Write(SummaryEvent(6));
+    return grpc::Status::OK;
+  };
+  const ScriptedService service(TheLayout(), {with_nan});
+  const Ended ended = Run(Jacobian(service.target(), {"--json"}));
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.err, "jacserve: note: 1 of 6 rows hold NaN or infinity; the first: row 4, block 'bias'\n");
+  EXPECT_EQ(ended.Json()["nonfinite_rows"], 1);
+  EXPECT_EQ(ended.Json()["first_nonfinite"]["row"], 4);
+  EXPECT_EQ(Run(Jacobian(service.target(), {"--json"})).Json()["nonfinite_rows"], 0);
 }
 
 TEST_F(ProgramTest, SaysAtOnceThatItWaitsForAServer) {
