@@ -19,15 +19,15 @@ constexpr char kFooter[] = R"(Exit codes: 0 done; 1 internal error; 2 wrong usag
 Environment: JACSERVE_SERVER is used when neither --server nor --local is given; without it, --local auto, and
 workers and info ask which server is meant.)";
 
-constexpr char kJacobianFooter[] = R"(Examples:
+constexpr char kJacobianFooter[] = R"(Examples (without --weights where net.onnx holds its parameters itself):
   Jacobian of a classifier's outputs with respect to all its parameters, into a folder:
     jacserve jacobian net.onnx --weights net.safetensors --input x=images.npy --out jacobian --local 2
   Negated cosine similarity of two batches' embeddings, checked and discarded:
     jacserve jacobian net.onnx --weights w.npz --input x=a.npy --second x=b.npy --pairwise cosine --sign -1 \
         --verify expected.npz --server localhost:50051
-  Rows 0 to 99 with respect to the convolutions' kernels and the input, in double precision:
-    jacserve jacobian net.onnx --input x=images.npy --wrt 'conv*.kernel' --wrt-input x --rows 0:100 \
-        --precision fp64 --out part
+  Rows 0 to 9 with respect to all kernels and the input, in double precision:
+    jacserve jacobian net.onnx --weights net.safetensors --input x=images.npy --wrt '*.kernel' --wrt-input x \
+        --rows 0:10 --precision fp64 --out part
 
 --out DIR holds one .npy per block (a parameter, or an input: `x`, `second.x`), value.npy and index.json. Started again
 after an interruption, the same command continues with the missing rows; a folder that holds its finished result already
@@ -203,6 +203,9 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
     return ParsedCommandLine{std::nullopt, app.help("", CLI::AppFormatMode::All)};
   } catch (const CLI::ParseError& error) {
     const std::vector<CLI::App*> begun = app.get_subcommands();
+    if (begun.empty() && !arguments.empty() && !arguments[0].starts_with('-')) {
+      return absl::InvalidArgumentError(Cat("'", arguments[0], "' is no command of jacserve; see jacserve --help"));
+    }
     return absl::InvalidArgumentError(
         Cat(error.what(), "; see jacserve ", begun.empty() ? "" : begun[0]->get_name() + " ", "--help"));
   }

@@ -129,6 +129,7 @@ absl::Status CheckBindings(const Graph& graph, const Bindings& bindings) {
   if (!missing.empty() && !unknown_weights.empty()) {
     say("the graph has no weight(s): ", NamesWithNearest(unknown_weights, missing));
   }
+  if (!missing.empty() && bindings.weights.empty()) message += "; parameters among them are given as weights";
   return absl::InvalidArgumentError(message);
 }
 

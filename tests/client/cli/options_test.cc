@@ -91,7 +91,7 @@ TEST(CommandLine, RefusesByName) {
     const char* message;
   } cases[] = {
       {"", "subcommand"},
-      {"compute", "subcommand"},
+      {"compute", "'compute' is no command"},
       {"jacobian --input x=x.npy", "graph"},
       {"jacobian g.onnx", "--input"},
       {start + "--colour", "--colour"},

@@ -39,6 +39,8 @@ constexpr BadRequest kBadRequests[] = {
      "no output logits; it has: relu_2"},
     {"MissingWeight", [](JacobianProblem& p) { p.weights.erase(p.weights.begin()); },
      absl::StatusCode::kInvalidArgument, "nothing was given for graph input(s): c0.weight"},
+    {"NoWeights", [](JacobianProblem& p) { p.weights.clear(); }, absl::StatusCode::kInvalidArgument,
+     "e.bias; parameters among them are given as weights"},
     {"MissingWeightGivenUnderAnotherName", [](JacobianProblem& p) { p.weights[0].first = "C0/weight"; },
      absl::StatusCode::kInvalidArgument,
      "input(s): c0.weight; the graph has no weight(s): C0/weight (did you mean c0.weight?)"},
