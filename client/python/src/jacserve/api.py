@@ -101,7 +101,7 @@ def jacobian_of(server: Server, asked: Asked, header: HeaderChecker, progress: P
             f"rows {asked.rows[0]}:{asked.rows[1]} were asked for, but the target {list(layout.target_shape)} has "
             f"{layout.target_rows} rows"
         )
-    for notice in layout.notices:
+    for notice in layout.notices if asked.functional.named_by_caller else ():
         warnings.warn(notice, stacklevel=3)
     value = np.frombuffer(header.value, layout.value_dtype).reshape(layout.target_shape)
     whole = header.whole.arrays if header.whole is not None else None
