@@ -303,10 +303,17 @@ absl::StatusOr<EventView> DecodeEvent(const grpc::ByteBuffer& buffer) {
 }
 
 absl::Status VerifyChecksum(const EventView& event) {
+  return VerifyChecksum(event, [](std::span<const std::byte>) {});
+}
+
+absl::Status VerifyChecksum(const EventView& event, absl::FunctionRef<void(std::span<const std::byte>)> look) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
   JACSERVE_CHECK(state != nullptr);
   XXH3_64bits_reset(state.get());
-  for (const grpc::Slice& piece : event.payload) XXH3_64bits_update(state.get(), piece.begin(), piece.size());
+  for (const grpc::Slice& piece : event.payload) {
+    XXH3_64bits_update(state.get(), piece.begin(), piece.size());
+    look(std::as_bytes(std::span(piece.begin(), piece.size())));
+  }
   if (XXH3_64bits_digest(state.get()) == event.chunk.checksum) return absl::OkStatus();
   return absl::DataLossError("the checksum of a chunk (block " + std::to_string(event.chunk.block) + ", rows from " +
                              std::to_string(event.chunk.row_begin) + ") does not match its data");

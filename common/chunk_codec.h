@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "jacserve/v1/types.pb.h"
@@ -49,6 +50,9 @@ absl::StatusOr<EventView> DecodeEvent(const grpc::ByteBuffer& buffer);
 
 // DataLoss: the payload's XXH3-64 is not the header's checksum.
 absl::Status VerifyChecksum(const EventView& event);
+
+// The same; each piece goes to `look` while it is still in the processor's nearest memory.
+absl::Status VerifyChecksum(const EventView& event, absl::FunctionRef<void(std::span<const std::byte>)> look);
 
 // Any other event, as bytes.
 grpc::ByteBuffer EncodeEvent(const v1::JacobianEvent& event);

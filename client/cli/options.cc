@@ -16,23 +16,27 @@ constexpr int kMostLocalWorkers = 1'024;
 
 constexpr char kFooter[] = R"(Exit codes: 0 done; 1 internal error; 2 wrong usage, file or model; 3 server unavailable;
 4 verification failed; 5 out of space or over a limit; 130 interrupted.
-Environment: JACSERVE_SERVER is used when neither --server nor --local is given; without it, --local auto.)";
+Environment: JACSERVE_SERVER is used when neither --server nor --local is given; without it, --local auto, and
+workers and info ask which server is meant.)";
 
-constexpr char kJacobianFooter[] = R"(Examples:
+constexpr char kJacobianFooter[] = R"(Examples (without --weights where net.onnx holds its parameters itself):
   Jacobian of a classifier's outputs with respect to all its parameters, into a folder:
     jacserve jacobian net.onnx --weights net.safetensors --input x=images.npy --out jacobian --local 2
   Negated cosine similarity of two batches' embeddings, checked and discarded:
     jacserve jacobian net.onnx --weights w.npz --input x=a.npy --second x=b.npy --pairwise cosine --sign -1 \
         --verify expected.npz --server localhost:50051
-  Rows 0 to 99 with respect to the convolutions' kernels and the input, in double precision:
-    jacserve jacobian net.onnx --input x=images.npy --wrt 'conv*.kernel' --wrt-input x --rows 0:100 \
-        --precision fp64 --out part
+  Rows 0 to 9 with respect to all kernels and the input, in double precision:
+    jacserve jacobian net.onnx --weights net.safetensors --input x=images.npy --wrt '*.kernel' --wrt-input x \
+        --rows 0:10 --precision fp64 --out part
 
 --out DIR holds one .npy per block (a parameter, or an input: `x`, `second.x`), value.npy and index.json. Started again
-after an interruption, the same command continues with the missing rows.
+after an interruption, the same command continues with the missing rows; a folder that holds its finished result already
+is left as it is.
 --verify compares with 1e-4 (float32) or 1e-9 (float64) of each array's largest absolute value; norms, dot products and
 sums of rows with that of the block's largest norm when it is greater.
 )";
+
+std::string VersionText() { return Cat("jacserve ", JACSERVE_VERSION); }
 
 // As CLI11 fills them, before they are checked.
 struct RawOptions {
@@ -90,10 +94,15 @@ void AddJacobianOptions(CLI::App& command, Options& options, RawOptions& raw) {
       .add_option("--wrt", jacobian.wrt,
                   "Parameters by name or pattern with * ? [] (default: all, or none beside --wrt-input)")
       ->type_name("NAME_OR_GLOB");
-  command.add_option("--wrt-input", jacobian.wrt_inputs, "Input to differentiate with respect to (repeatable)")
+  command
+      .add_option("--wrt-input", jacobian.wrt_inputs,
+                  "Input to differentiate with respect to (repeatable); second.NAME: that of the second batch alone")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  command.add_option("--rows", raw.rows, "Only these rows of the flattened target, END not included")
+  command
+      .add_option("--rows", raw.rows,
+                  "Only these rows of the flattened target, as numpy slices: BEGIN:END, without END, :END, BEGIN: and, "
+                  "for the last ten, --rows=-10:")
       ->type_name("BEGIN:END");
   command
       .add_option(
@@ -103,6 +112,8 @@ void AddJacobianOptions(CLI::App& command, Options& options, RawOptions& raw) {
       ->check(CLI::IsMember({"fp32", "fp64", "tf32", "fp16", "bf16"}));
   command.add_option("--out", jacobian.out, "Folder for the result, or 'none' to discard the rows (default)")
       ->type_name("DIR|none");
+  command.add_flag("--overwrite", jacobian.overwrite,
+                   "Replace another request's result in --out, once this one is complete");
   command.add_option("--verify", jacobian.verify, "Compare with this file and fail when a figure is off")
       ->type_name("EXPECTED.npz");
   AddServerOptions(command, options, raw);
@@ -111,18 +122,6 @@ void AddJacobianOptions(CLI::App& command, Options& options, RawOptions& raw) {
 
 absl::Status Wrong(std::string_view option, std::string_view what) {
   return absl::InvalidArgumentError(Cat(option, ": ", what));
-}
-
-absl::StatusOr<RowRange> ParseRows(const std::string& text) {
-  const size_t colon = text.find(':');
-  RowRange rows;
-  int64_t end = 0;
-  if (colon == std::string::npos || !absl::SimpleAtoi(text.substr(0, colon), &rows.begin) ||
-      !absl::SimpleAtoi(text.substr(colon + 1), &end) || rows.begin < 0 || end < rows.begin) {
-    return Wrong("--rows", Cat("'", text, "' is not BEGIN:END with 0 <= BEGIN <= END, as 0:100"));
-  }
-  rows.count = end - rows.begin;
-  return rows;
 }
 
 absl::Status CheckTarget(const CLI::App& command, const JacobianArguments& jacobian) {
@@ -143,8 +142,16 @@ absl::Status CheckTarget(const CLI::App& command, const JacobianArguments& jacob
   return absl::OkStatus();
 }
 
-absl::Status ChooseServer(const RawOptions& raw, const std::string& server_from_environment, ServerChoice& choice) {
+// `asks_about_server`: the command's answer is of the server itself, and one started for the question has none to give.
+absl::Status ChooseServer(const RawOptions& raw, const std::string& server_from_environment, bool asks_about_server,
+                          ServerChoice& choice) {
   choice.server = raw.server.empty() && raw.local.empty() ? server_from_environment : raw.server;
+  if (asks_about_server && choice.server.empty() && raw.local.empty()) {
+    return absl::InvalidArgumentError(
+        "which server? Give --server HOST:PORT or set JACSERVE_SERVER (--local auto starts a private one, to see what "
+        "it "
+        "would compute on)");
+  }
   if (!raw.local.empty()) {
     int count = 0;
     if (raw.local != "auto" && (!absl::SimpleAtoi(raw.local, &count) || count < 1 || count > kMostLocalWorkers)) {
@@ -173,6 +180,7 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
   RawOptions raw;
   CLI::App app("Jacobians of neural networks, row by row, from a server or from private workers.", "jacserve");
   app.require_subcommand(1);
+  app.set_version_flag("--version", VersionText());
   app.footer(kFooter);
   CLI::App* jacobian = app.add_subcommand("jacobian", "Compute a Jacobian");
   CLI::App* describe = app.add_subcommand("describe", "Show what a model holds and whether it is supported");
@@ -187,12 +195,19 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
     app.parse(std::move(reversed));
+  } catch (const CLI::CallForVersion&) {
+    return ParsedCommandLine{std::nullopt, Cat(VersionText(), "\n")};
   } catch (const CLI::CallForHelp&) {
     return ParsedCommandLine{std::nullopt, app.help()};
   } catch (const CLI::CallForAllHelp&) {
     return ParsedCommandLine{std::nullopt, app.help("", CLI::AppFormatMode::All)};
   } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(Cat(error.what(), "; see jacserve COMMAND --help"));
+    const std::vector<CLI::App*> begun = app.get_subcommands();
+    if (begun.empty() && !arguments.empty() && !arguments[0].starts_with('-')) {
+      return absl::InvalidArgumentError(Cat("'", arguments[0], "' is no command of jacserve; see jacserve --help"));
+    }
+    return absl::InvalidArgumentError(
+        Cat(error.what(), "; see jacserve ", begun.empty() ? "" : begun[0]->get_name() + " ", "--help"));
   }
 
   if (version->parsed()) return ParsedCommandLine{options, ""};
@@ -200,12 +215,16 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
                     : describe->parsed() ? Command::kDescribe
                     : workers->parsed()  ? Command::kWorkers
                                          : Command::kInfo;
-  RETURN_IF_ERROR(ChooseServer(raw, server_from_environment, options.server));
+  const bool asks_about_server = workers->parsed() || info->parsed();
+  RETURN_IF_ERROR(ChooseServer(raw, server_from_environment, asks_about_server, options.server));
   if (jacobian->parsed()) {
     RETURN_IF_ERROR(CheckTarget(*jacobian, options.jacobian));
     if (options.jacobian.out.empty()) return Wrong("--out", "give a folder, or 'none'");
+    if (options.jacobian.overwrite && options.jacobian.out == "none") return Wrong("--overwrite", "needs --out DIR");
     if (!raw.rows.empty()) {
-      ASSIGN_OR_RETURN(options.jacobian.rows, ParseRows(raw.rows));
+      const absl::StatusOr<std::optional<RowSlice>> rows = ParseRowSlice(raw.rows);
+      if (!rows.ok()) return Wrong("--rows", std::string(rows.status().message()));
+      options.jacobian.rows = *rows;
     }
   }
   return ParsedCommandLine{options, ""};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/row_range.h"
+#include "client/cli/row_slice.h"
 
 namespace jacserve::client {
 
@@ -31,9 +31,10 @@ struct JacobianArguments {
   std::string cosine_form = "sqrt_max_sum";
   std::string output;
   std::vector<std::string> wrt, wrt_inputs;
-  std::optional<RowRange> rows;
+  std::optional<RowSlice> rows;  // none: all
   std::string precision = "fp32";
   std::string out = "none";
+  bool overwrite = false;
   std::string verify;  // path; empty: none
 };
 
@@ -46,7 +47,7 @@ struct Options {
 
 struct ParsedCommandLine {
   std::optional<Options> options;
-  std::string help;  // when there are no options: what was asked for by --help
+  std::string help;  // when there are no options: what was asked for by --help or --version
 };
 
 // `server_from_environment`: JACSERVE_SERVER, empty when unset. InvalidArgument: what is wrong, naming the option.

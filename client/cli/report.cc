@@ -102,6 +102,12 @@ ordered_json ReportJson(const JacobianReport& report) {
       {"shards_retried", result.summary.shards_retried()},
   };
   json["out"] = report.out.empty() ? ordered_json() : ordered_json(report.out);
+  json["nonfinite_rows"] = report.result.nonfinite_rows;
+  json["first_nonfinite"] =
+      report.result.first_nonfinite
+          ? ordered_json({{"row", report.result.first_nonfinite->row}, {"block", report.result.first_nonfinite->block}})
+          : ordered_json();
+  json["notices"] = layout.notices;
   json["verification"] = report.verdicts ? VerdictsJson(*report.verdicts) : ordered_json();
   return json;
 }
@@ -135,6 +141,13 @@ std::string ReportText(const JacobianReport& report) {
   std::string text = table.Text();
   if (report.verdicts) text += Cat("\n", VerdictsText(*report.verdicts));
   return text;
+}
+
+std::string NonFiniteText(const JacobianReport& report) {
+  if (report.result.nonfinite_rows == 0) return "";
+  return Cat(report.result.nonfinite_rows, " of ", report.result.layout.rows.count - report.rows_before,
+             " rows hold NaN or infinity; the first: row ", report.result.first_nonfinite->row, ", block '",
+             report.result.first_nonfinite->block, "'");
 }
 
 ordered_json ErrorJson(std::string_view code, std::string_view message) {

@@ -25,6 +25,9 @@ struct JacobianReport {
 nlohmann::ordered_json ReportJson(const JacobianReport& report);
 std::string ReportText(const JacobianReport& report);
 
+// "3 of 3136 rows hold NaN or infinity; ..."; empty when none does.
+std::string NonFiniteText(const JacobianReport& report);
+
 // {"code": "INVALID_ARGUMENT", "message": ...}
 nlohmann::ordered_json ErrorJson(std::string_view code, std::string_view message);
 

@@ -1,10 +1,12 @@
 #include "client/cli/session.h"
 
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 #include "absl/strings/numbers.h"
 #include "client/cpp/text.h"
+#include "common/size_text.h"
 #include "common/status.h"
 
 namespace jacserve::client {
@@ -28,6 +30,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(const ServerChoice& choic
   }
   ClientOptions options;
   options.stop = stop.get_token();
+  options.on_waiting = [&](absl::Duration most) {
+    std::fprintf(stderr, "jacserve: waiting up to %s for a server at %s\n",
+                 DurationText(absl::ToDoubleSeconds(most)).c_str(), target.c_str());
+  };
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(target, options);
   if (!client.ok()) return session->Explain(client.status());
   session->client_ = *std::move(client);

@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kUploadPieceBytes = size_t{1} << 20;
 constexpr int kWindowBytes = 8 << 20;  // of a stream, that the server may send ahead
 constexpr int kMaxDigestsPerCall = 65'536;
+constexpr absl::Duration kSilence = absl::Seconds(1);
 constexpr absl::Duration kShortCall = absl::Seconds(30);
 constexpr absl::Duration kDescribeCall = absl::Minutes(2);
 
@@ -56,10 +57,16 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& targe
   if (target.empty()) return absl::InvalidArgumentError("the server's address is empty; give HOST:PORT");
   std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), ChannelArgumentsFor(target));
-  const absl::Time deadline = absl::Now() + options.connect_timeout;
+  const absl::Time start = absl::Now(), deadline = start + options.connect_timeout;
+  bool told = !options.on_waiting;
   while (!options.stop.stop_requested()) {
     const absl::Time next = std::min(deadline, absl::Now() + absl::Milliseconds(200));
     if (channel->WaitForConnected(absl::ToChronoTime(next))) return std::make_unique<Client>(channel, options);
+    const bool failed = channel->GetState(false) == GRPC_CHANNEL_TRANSIENT_FAILURE;
+    if (!told && (failed || absl::Now() - start > kSilence)) {
+      told = true;
+      options.on_waiting(options.connect_timeout);
+    }
     if (absl::Now() >= deadline) {
       return absl::UnavailableError(Cat("no server answers at ", target, "; is jacserve-coordinator running ",
                                         "there, and is the port right? --local N needs no server"));

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cpp/layout.h"
+#include "client/cpp/nonfinite_rows.h"
 #include "client/cpp/request.h"
 #include "client/cpp/retry.h"
 #include "client/cpp/row_receiver.h"
@@ -29,6 +30,8 @@ struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(10);
   RetryOptions retry;
   std::stop_token stop;  // ends every call with Cancelled
+  // Connect: called once when the server does not answer at once, with how long it is waited for at most.
+  std::function<void(absl::Duration)> on_waiting;
 };
 
 // Which rows: `range` of the flattened target, none for all; `done`, which needs a range, are not asked for again.
@@ -45,8 +48,10 @@ struct UploadReport {
 
 struct JacobianResult {
   Layout layout;
-  v1::JacobianSummary summary;   // phases and shards summed over resumed streams; processes of the last
-  int64_t payload_bytes = 0;     // of chunks received, repeats included
+  v1::JacobianSummary summary;  // phases and shards summed over resumed streams; processes of the last
+  int64_t payload_bytes = 0;    // of chunks received, repeats included
+  int64_t nonfinite_rows = 0;   // of those received, rows that hold NaN or infinity
+  std::optional<NonFiniteRows::First> first_nonfinite;
   int64_t resumes = 0;           // streams that broke and were continued
   double seconds = 0;            // wall time of the whole call
   double seconds_to_header = 0;  // until the first header: queueing, planning and the forward pass

@@ -88,6 +88,8 @@ absl::StatusOr<JacobianResult> Client::ComputeJacobian(const PreparedRequest& re
   }
   result.layout = *checker.layout();
   result.summary = checker.summary();
+  result.nonfinite_rows = checker.nonfinite().count();
+  result.first_nonfinite = checker.nonfinite().first();
   result.payload_bytes = checker.payload_bytes();
   result.seconds = SecondsSince(start);
   return result;

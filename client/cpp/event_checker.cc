@@ -97,13 +97,16 @@ absl::Status EventChecker::OnChunk(const EventView& event) {
       chunk.byte_offset % element_bytes != 0 || event.payload_bytes % element_bytes != 0) {
     return Bad(Cat("a chunk of '", block.name, "' does not fit its ", RowsText(rows)));
   }
-  RETURN_IF_ERROR(VerifyChecksum(event));
+  const int64_t byte_begin = rows.begin * block.row_bytes + chunk.byte_offset;
+  nonfinite_.StartChunk(block, byte_begin);
+  RETURN_IF_ERROR(VerifyChecksum(event, [&](std::span<const std::byte> piece) { nonfinite_.Look(piece); }));
+  nonfinite_.KeepChunk();
   std::vector<std::span<const std::byte>> pieces;
   pieces.reserve(event.payload.size());
   for (const grpc::Slice& slice : event.payload) {
     pieces.push_back(std::as_bytes(std::span<const uint8_t>(slice.begin(), slice.size())));
   }
-  const ChunkData data{chunk.block, rows.begin * block.row_bytes + chunk.byte_offset, event.payload_bytes, pieces};
+  const ChunkData data{chunk.block, byte_begin, event.payload_bytes, pieces};
   RETURN_IF_ERROR(Received(receiver_.OnChunk(data)));
   bytes_seen_[chunk.block].Add({data.byte_begin, data.bytes});
   payload_bytes_ += data.bytes;

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "client/cpp/layout.h"
+#include "client/cpp/nonfinite_rows.h"
 #include "client/cpp/row_receiver.h"
 #include "common/chunk_codec.h"
 #include "common/row_range.h"
@@ -34,6 +35,7 @@ class EventChecker {
   const std::optional<Layout>& layout() const { return layout_; }
   int64_t payload_bytes() const { return payload_bytes_; }         // of all chunks, repeats included
   int64_t progress() const;                                        // grows with everything new that arrives
+  const NonFiniteRows& nonfinite() const { return nonfinite_; }    // among the rows of all chunks
   const v1::JacobianSummary& summary() const { return summary_; }  // of all streams together
 
   // What to ask for next; none: all rows (nothing is known yet). At most kMaxRanges ranges.
@@ -61,6 +63,7 @@ class EventChecker {
   int64_t payload_bytes_ = 0;
   int64_t rows_before_ = 0;
   v1::JacobianSummary summary_;
+  NonFiniteRows nonfinite_;
 };
 
 }  // namespace jacserve::client

@@ -91,6 +91,7 @@ absl::StatusOr<Layout> LayoutOf(const v1::JacobianHeader& header) {
   layout.backend = header.backend();
   layout.device = header.device();
   layout.workers = header.workers();
+  layout.notices.assign(header.notices().begin(), header.notices().end());
   return layout;
 }
 

@@ -36,12 +36,13 @@ struct Layout {
   std::string backend;  // "reference", "cpu" or "cuda"
   std::string device;
   int64_t workers = 0;
+  std::vector<std::string> notices;  // for people: what is no error, but perhaps not meant
 
   int64_t columns() const;    // of connected blocks
   int64_t row_bytes() const;  // of connected blocks
 };
 
-// Both describe the same numbers; backend, device and workers may differ.
+// Both describe the same numbers; backend, device, workers and notices may differ.
 bool SameNumbers(const Layout& a, const Layout& b);
 
 // `rows` of the result are those of the header. DataLoss: sizes, types or names that no server may send.

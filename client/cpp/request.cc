@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "absl/strings/str_join.h"
 #include "client/cpp/text.h"
 #include "common/digest.h"
 #include "common/proto_convert.h"
@@ -83,13 +84,12 @@ absl::Status CheckSecond(const JacobianRequest& request) {
 }
 
 absl::Status CheckWrtInputs(const JacobianRequest& request) {
+  std::vector<std::string> given = InputBlockNames(request);
+  for (const auto& [name, array] : request.shared_inputs) given.push_back(name);
   for (const std::string& name : request.wrt.inputs()) {
-    const auto named = [&](const auto& entry) { return entry.first == name; };
-    if (std::none_of(request.inputs.begin(), request.inputs.end(), named) &&
-        std::none_of(request.shared_inputs.begin(), request.shared_inputs.end(), named)) {
-      return absl::InvalidArgumentError(
-          Cat("'", name, "' is to be differentiated with respect to, but no input of ", "that name is given"));
-    }
+    if (std::find(given.begin(), given.end(), name) != given.end()) continue;
+    return absl::InvalidArgumentError(Cat("'", name, "' is to be differentiated with respect to, but no input of ",
+                                          "that name is given; there is: ", absl::StrJoin(given, ", ")));
   }
   return absl::OkStatus();
 }

@@ -110,7 +110,7 @@ LocalWorkers::LocalWorkers(LocalWorkersOptions options, const std::vector<Worker
                       options_.coordinator_address,
                       "--id",
                       slot.id,
-                      "--backend",
+                      "--device",
                       place.backend,
                       "--cpus",
                       absl::StrJoin(place.cores, ","),

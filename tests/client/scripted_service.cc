@@ -27,6 +27,7 @@ v1::JacobianEvent HeaderEvent(const Layout& layout) {
   header.set_device(layout.device);
   header.set_row_tile(1);
   header.set_workers(layout.workers);
+  header.mutable_notices()->Assign(layout.notices.begin(), layout.notices.end());
   return event;
 }
 

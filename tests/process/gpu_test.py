@@ -74,7 +74,7 @@ class Gpus(ResultFolders):
             self.assertIn("precision tf32 is a GPU's, and the backend here is cpu", said)
 
     def test_worker_that_sees_two_gpus_refuses_to_start(self):
-        done = subprocess.run([f"{SIM_BIN}/jacserve-worker", "--coordinator", "127.0.0.1:1", "--backend", "cuda"],
+        done = subprocess.run([f"{SIM_BIN}/jacserve-worker", "--coordinator", "127.0.0.1:1", "--device", "cuda"],
                               env={**os.environ, **gpus(2)}, capture_output=True, text=True, timeout=60)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("this process sees 2 GPUs", done.stderr)

@@ -69,7 +69,7 @@ TEST_F(LocalWorkersTest, AreToldWhatTheyNeed) {
   const std::string arguments = ContentOf("arguments");
   for (const char* part :
        {"--listen unix:", "/worker-0", "--coordinator unix:/run/coordinator", "--id local-0", "--threads ", "--cpus ",
-        "--die-with-parent", "--log-level info", "--memory-budget 512", "--backend reference"}) {
+        "--die-with-parent", "--log-level info", "--memory-budget 512", "--device reference"}) {
     EXPECT_THAT(arguments, HasSubstr(part));
   }
 }
@@ -95,7 +95,7 @@ TEST_F(LocalWorkersTest, SeeOneGpuEach) {
   ASSERT_TRUE(WaitFor([&] { return ContentOf("worker-0").ends_with("\n") && ContentOf("worker-1").ends_with("\n"); }));
   EXPECT_THAT(ContentOf("worker-0"), StartsWith("PCI_BUS_ID GPU-a "));
   EXPECT_THAT(ContentOf("worker-1"), StartsWith("PCI_BUS_ID GPU-b "));
-  EXPECT_THAT(ContentOf("worker-1"), AllOf(HasSubstr("--backend cuda"), HasSubstr("--memory-budget 50%"),
+  EXPECT_THAT(ContentOf("worker-1"), AllOf(HasSubstr("--device cuda"), HasSubstr("--memory-budget 50%"),
                                            HasSubstr("--cpus "), Not(HasSubstr("--threads"))));
 }
 
@@ -105,7 +105,7 @@ TEST_F(LocalWorkersTest, WithoutADriverFallBackToTheCpuOrSayWhatIsMissing) {
   auto workers = LocalWorkers::Start(options, [](const std::string&) {});
   ASSERT_TRUE(workers.ok()) << workers.status();
   ASSERT_TRUE(WaitFor([&] { return ContentOf("worker-0").ends_with("\n"); }));
-  EXPECT_THAT(ContentOf("worker-0"), HasSubstr("--backend cpu"));
+  EXPECT_THAT(ContentOf("worker-0"), HasSubstr("--device cpu"));
   options.device = WorkerDevice::kCuda;
   const auto none = LocalWorkers::Start(options, [](const std::string&) {});
   EXPECT_TRUE(absl::IsFailedPrecondition(none.status())) << none.status();

@@ -153,6 +153,7 @@ class EngineImpl : public Engine {
     layout_.values = problem_.values;
     layout_.tf32 = problem_.tf32;
     layout_.row_tile = tile_.rows;
+    layout_.notices = program_.notices;
     for (const BlockPlan& plan : plan_.blocks) {
       const ProgramSource& source = program_.sources[plan.source];
       BlockInfo block{plan.name, source.shape, plan.connected};

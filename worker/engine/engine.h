@@ -74,8 +74,9 @@ struct JacobianLayout {
   std::optional<HalfFormat> values;  // as asked for
   bool tf32 = false;                 // did products take TF32 factors?
   std::vector<BlockInfo> blocks;
-  int64_t row_tile = 1;      // rows computed together; ranges aligned to it cost nothing extra
-  double flops_per_row = 0;  // estimate
+  int64_t row_tile = 1;              // rows computed together; ranges aligned to it cost nothing extra
+  double flops_per_row = 0;          // estimate
+  std::vector<std::string> notices;  // what a user should be told, though it is no error
 };
 
 // Finished rows of one block: C order, rows.count * row_bytes bytes. The memory is the engine's and is reused when the
@@ -134,7 +135,7 @@ struct GraphReport {
     bool supported = false;
     std::vector<std::string> nodes;  // names, at most 8
   };
-  std::vector<OpCount> operators;
+  std::vector<OpCount> operators;  // of nodes that some output depends on
   bool samples_independent = true;
   std::string coupling;  // when not: the node that mixes samples, or why it could not be decided
 };

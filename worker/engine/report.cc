@@ -1,6 +1,7 @@
 // What DescribeModel says of a graph beyond what stands in it: operators, and whether samples are independent.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "worker/engine/engine.h"
@@ -30,13 +31,25 @@ Bindings GuessBindings(const Graph& graph) {
   return bindings;
 }
 
+// What no output depends on is never computed, and needs no rules.
+std::set<const GraphNode*> NodesOfOutputs(const Graph& graph) {
+  std::set<const GraphNode*> nodes;
+  for (const GraphValue& output : graph.outputs) {
+    const absl::StatusOr<std::vector<const GraphNode*>> live = LiveNodes(graph, output.name);
+    if (live.ok()) nodes.insert(live->begin(), live->end());
+  }
+  return nodes;
+}
+
 }  // namespace
 
 GraphReport ReportOn(const Graph& graph) {
   GraphReport report;
   std::map<std::pair<std::string, std::string>, GraphReport::OpCount> counts;
+  const std::set<const GraphNode*> live = NodesOfOutputs(graph);
   bool all_supported = true;
   for (const GraphNode& node : graph.nodes) {
+    if (!live.contains(&node)) continue;
     GraphReport::OpCount& count = counts[{node.domain, node.op_type}];
     count.op_type = node.op_type;
     count.domain = node.domain;

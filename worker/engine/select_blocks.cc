@@ -11,6 +11,8 @@
 namespace jacserve::worker {
 namespace {
 
+constexpr char kSecond[] = "second.";  // before an input's name: its block in the second batch
+
 bool IsParameter(const ProgramSource& source) { return source.kind == SourceKind::kWeight && IsFloat(source.dtype); }
 
 std::string ParameterNames(const SampleProgram& program) {
@@ -28,25 +30,36 @@ void AddParameter(const SampleProgram& program, int source, std::vector<BlockPla
   if (!there) blocks.push_back({program.sources[source].name, source});
 }
 
+void AddInputBlock(const SampleProgram& program, int source, bool second, std::vector<BlockPlan>& blocks) {
+  const bool there = std::any_of(blocks.begin(), blocks.end(), [&](const BlockPlan& block) {
+    return block.source == source && block.second_batch == second;
+  });
+  const std::string& name = program.sources[source].name;
+  if (!there) blocks.push_back({second ? kSecond + name : name, source, second});
+}
+
 absl::Status AddInput(const SampleProgram& program, const std::string& name, bool pairwise,
                       std::vector<BlockPlan>& blocks) {
-  for (size_t s = 0; s < program.sources.size(); ++s) {
-    const ProgramSource& source = program.sources[s];
-    if (source.name != name || source.kind == SourceKind::kWeight) continue;
-    if (!IsFloat(source.dtype)) {
-      return absl::InvalidArgumentError(absl::StrCat("input ", name, " holds ", std::string(NameOf(source.dtype)),
-                                                     "; there is no Jacobian with respect to integers"));
+  for (bool second_alone : {false, true}) {  // an input may be called second.x itself
+    for (size_t s = 0; s < program.sources.size(); ++s) {
+      const ProgramSource& source = program.sources[s];
+      if ((second_alone ? kSecond + source.name : source.name) != name || source.kind == SourceKind::kWeight) continue;
+      const bool two_batches = pairwise && source.kind == SourceKind::kInput;
+      if (second_alone && !two_batches) continue;
+      if (!IsFloat(source.dtype)) {
+        return absl::InvalidArgumentError(absl::StrCat("input ", name, " holds ", std::string(NameOf(source.dtype)),
+                                                       "; there is no Jacobian with respect to integers"));
+      }
+      if (!second_alone) AddInputBlock(program, static_cast<int>(s), false, blocks);
+      if (two_batches) AddInputBlock(program, static_cast<int>(s), true, blocks);
+      return absl::OkStatus();
     }
-    for (const BlockPlan& block : blocks) {
-      if (block.source == static_cast<int>(s)) return absl::OkStatus();
-    }
-    blocks.push_back({name, static_cast<int>(s), false});
-    if (pairwise && source.kind == SourceKind::kInput) blocks.push_back({"second." + name, static_cast<int>(s), true});
-    return absl::OkStatus();
   }
   std::vector<std::string> names;
   for (const ProgramSource& source : program.sources) {
-    if (source.kind != SourceKind::kWeight) names.push_back(source.name);
+    if (source.kind == SourceKind::kWeight) continue;
+    names.push_back(source.name);
+    if (pairwise && source.kind == SourceKind::kInput) names.push_back(kSecond + source.name);
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "no input named ", name, " to differentiate with respect to; there is: ", absl::StrJoin(names, ", ")));

@@ -45,15 +45,22 @@ std::set<int64_t> Batches(const Bindings& bindings) {
   return {first, std::max<int64_t>(bindings.second_batch.value_or(first), 1)};
 }
 
-bool SameSample(const SampleProgram& a, const SampleProgram& b) {
-  const auto same_value = [](const ProgramValue& x, const ProgramValue& y) {
-    return x.name == y.name && x.shape == y.shape && x.batched == y.batched && x.root == y.root;
-  };
+// Where a sample of `a` and one of `b` part, in the user's names; empty when they are the same network.
+std::string FirstDifference(const SampleProgram& a, const SampleProgram& b) {
   const auto same_node = [](const ProgramNode& x, const ProgramNode& y) {
     return x.op_type == y.op_type && x.inputs == y.inputs && x.outputs == y.outputs;
   };
-  return std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(), same_value) &&
-         std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), same_node);
+  const auto same_value = [](const ProgramValue& x, const ProgramValue& y) {
+    return x.name == y.name && x.shape == y.shape && x.batched == y.batched && x.root == y.root;
+  };
+  const auto node = std::mismatch(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), same_node).first;
+  if (node != a.nodes.end()) return absl::StrCat("node ", node->name, " (", node->op_type, ")");
+  const auto value =
+      std::mismatch(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(), same_value).first;
+  if (value != a.values.end()) return absl::StrCat("value ", value->name);
+  return a.nodes.size() == b.nodes.size() && a.values.size() == b.values.size()
+             ? ""
+             : absl::StrCat("output ", a.output_name);
 }
 
 // The samples' axes are the probe's; all numbers, and what follows from them, are those of the real batches.
@@ -69,9 +76,10 @@ absl::StatusOr<SampleProgram> AtRealBatches(const Graph& graph, const Bindings& 
       Compiler(graph, bindings, {.samples = large, .also = small, .axes = &axes}).Run(checked.nodes, checked.output));
   ASSIGN_OR_RETURN(const SampleProgram other,
                    Compiler(graph, bindings, {.samples = small, .axes = &axes}).Run(checked.nodes, checked.output));
-  if (SameSample(program, other)) return program;
+  const std::string where = FirstDifference(program, other);
+  if (where.empty()) return program;
   return absl::FailedPreconditionError(
-      absl::StrCat("a sample is another network in a batch of ", large, " than in one of ", small));
+      absl::StrCat(where, ": a sample is another network in a batch of ", large, " than in one of ", small));
 }
 
 // A file exported at a fixed batch size may have it baked into its shapes; then that size stands for the samples, and
@@ -106,10 +114,10 @@ absl::StatusOr<SampleProgram> CompileSharedProgram(const Graph& graph, const Bin
   return Compiler(graph, bindings, {.whole = true}).Run(checked.nodes, checked.output);
 }
 
-absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bindings& bindings) {
-  ASSIGN_OR_RETURN(const Checked checked, Check(graph, bindings));
-  if (bindings.inputs.empty()) return absl::InvalidArgumentError("no batched input was given");
+namespace {
 
+// The samples apart from each other where the graph allows it, else the batch as one.
+absl::StatusOr<SampleProgram> CompileChecked(const Graph& graph, const Bindings& bindings, const Checked& checked) {
   Compiler probe(graph, bindings, {.samples = kProbeBatch});
   absl::StatusOr<SampleProgram> program = probe.Run(checked.nodes, checked.output);
   if (program.ok()) {
@@ -122,6 +130,16 @@ absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bin
   if (whole.ok()) whole->coupling = std::string(program.status().message());
   if (!whole.ok()) return BothFailed(program.status(), whole.status());
   return WithJacobian(std::move(whole));
+}
+
+}  // namespace
+
+absl::StatusOr<SampleProgram> CompileSampleProgram(const Graph& graph, const Bindings& bindings) {
+  ASSIGN_OR_RETURN(const Checked checked, Check(graph, bindings));
+  if (bindings.inputs.empty()) return absl::InvalidArgumentError("no batched input was given");
+  ASSIGN_OR_RETURN(SampleProgram program, CompileChecked(graph, bindings, checked));
+  program.notices = NoticesOf(graph, bindings);
+  return program;
 }
 
 }  // namespace jacserve::worker

@@ -76,6 +76,7 @@ struct SampleProgram {
   int64_t output_before_samples = 1;   // of that axis' elements, those that stand before the samples
   bool coupled = false;                // a sample is a whole batch
   std::string coupling;                // when coupled: which node mixes samples, and how
+  std::vector<std::string> notices;    // what a user should be told, though it is no error
   bool parameters_are_inputs = false;  // some weight is a graph input: then initializers are constants by default
   std::vector<std::optional<std::pair<int, StridedView>>> views;  // per value: which source it is a view of
 };

@@ -71,15 +71,16 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
   app.add_option("--id", worker.id, "Name among the coordinator's workers")->capture_default_str();
   app.add_option(
       "--memory-budget", budget,
-      "Memory to work in (default 2GiB); with --backend cuda the GPU's, or a percentage of what is free of it "
+      "Memory to work in (default 2GiB); with --device cuda the GPU's, or a percentage of what is free of it "
       "at the start (default 80%)");
-  app.add_option("--host-memory", host_memory, "With --backend cuda: memory for graphs and tensors (default 2GiB)")
+  app.add_option("--host-memory", host_memory, "With --device cuda: memory for graphs and tensors (default 2GiB)")
       ->check(Into(worker.runner.memory_budget_bytes, ParseSize, "SIZE"));
   app.add_option(
          "--threads", worker.runner.threads,
          "Threads to compute with (default: one per core; three for a GPU: one computes, one copies, one sends)")
       ->check(CLI::Range(1, 4'096));
-  app.add_option("--backend", worker.runner.backend, "cpu, cuda, or reference: plain loops, for comparison")
+  app.add_option("--device,--backend", worker.runner.backend,
+                 "What to compute on: cpu, cuda, or reference: plain loops, for comparison")
       ->transform(CLI::CheckedTransformer(backends));
   app.add_option("--cpus", cpus, "Cores to run on, for example 0-3,8")->check(Into(flags.cpus, ParseCpuList, "LIST"));
   app.add_option("--idle-release", idle_seconds,

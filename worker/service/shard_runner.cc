@@ -197,6 +197,7 @@ v1::JacobianHeader ShardRunner::HeaderOf(const JacobianLayout& layout) const {
   header.set_device(options_.device.name.empty() ? ProcessorName() : options_.device.name);
   header.set_row_tile(layout.row_tile);
   header.set_flops_per_row(layout.flops_per_row);
+  header.mutable_notices()->Assign(layout.notices.begin(), layout.notices.end());
   return header;
 }
 

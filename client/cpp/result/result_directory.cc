@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kSaveEvery(5);
+// Rows are recorded when the first are done, then ever more rarely: each time costs what came since, made durable.
+constexpr std::chrono::milliseconds kFirstSaveAfter(250), kSaveEvery(5'000);
 constexpr int64_t kReplayBytes = int64_t{1} << 20;
 constexpr int64_t kMaxIndexBytes = int64_t{64} << 20;
 constexpr char kValueFile[] = "value.npy";
@@ -30,54 +31,59 @@ absl::Status Rename(const std::string& from, const std::string& to) {
   return error ? FileError(error.value(), to, "cannot be put in place") : absl::OkStatus();
 }
 
-// Files of the blocks that an index names; none when it cannot be read. Names alone, never a way out of the folder.
-std::vector<std::string> FilesOfIndex(const std::string& path) {
-  std::vector<std::string> files;
+// What an index.json says that a result wrote; nothing when it is no such file.
+struct IndexFacts {
+  std::string fingerprint;
+  int64_t rows = 0;
+  std::vector<std::string> files;  // of blocks; names alone, never a way out of the folder
+};
+
+std::optional<IndexFacts> ReadIndex(const std::string& path) {
   const absl::StatusOr<FileBytes> bytes = ReadFileBytes(path, kMaxIndexBytes);
-  if (!bytes.ok()) return files;
+  if (!bytes.ok()) return std::nullopt;
   const auto* text = reinterpret_cast<const char*>(bytes->bytes.data());
   const auto index = nlohmann::json::parse(text, text + bytes->bytes.size(), nullptr, /*allow_exceptions=*/false);
-  if (!index.is_object() || !index.contains("blocks") || !index["blocks"].is_array()) return files;
+  if (!index.is_object() || !index.contains("blocks") || !index["blocks"].is_array()) return std::nullopt;
+  IndexFacts facts;
+  if (index.contains("fingerprint") && index["fingerprint"].is_string()) facts.fingerprint = index["fingerprint"];
+  if (index.contains("row_count") && index["row_count"].is_number_integer()) facts.rows = index["row_count"];
   for (const auto& block : index["blocks"]) {
     if (!block.is_object() || !block.contains("file") || !block["file"].is_string()) continue;
     const fs::path file = block["file"].get<std::string>();
-    if (file == file.filename() && file.extension() == ".npy") files.push_back(file);
+    if (file == file.filename() && file.extension() == ".npy") facts.files.push_back(file);
   }
-  return files;
+  return facts;
 }
 
 }  // namespace
 
 ResultDirectory::ResultDirectory(std::string path, std::string fingerprint, std::optional<RowRange> rows)
-    : path_(std::move(path)),
-      part_folder_(Cat(path_, "/.part")),
-      rows_asked_(rows),
-      saved_at_(std::chrono::steady_clock::now()) {
+    : path_(std::move(path)), part_folder_(Cat(path_, "/.part")), rows_asked_(rows), save_after_(kFirstSaveAfter) {
   progress_.fingerprint = std::move(fingerprint);
 }
 
 absl::StatusOr<std::unique_ptr<ResultDirectory>> ResultDirectory::Open(const std::string& path,
                                                                        const std::string& fingerprint,
-                                                                       std::optional<RowRange> rows) {
+                                                                       std::optional<RowRange> rows, Replace replace) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) return absl::InvalidArgumentError(Cat("--out ", path, ": cannot be created: ", error.message()));
   auto directory = std::unique_ptr<ResultDirectory>(new ResultDirectory(path, fingerprint, rows));
   RETURN_IF_ERROR(directory->Lock());
-  directory->interrupted_before_ = fs::exists(directory->part_folder_, error);
   std::optional<Progress> before = ReadProgress(directory->part_folder_);
   if (before && before->fingerprint == fingerprint) {
     directory->done_before_ = before->done;
     directory->rows_before_ = before->rows;
+    directory->finishing_before_ = before->done.count() == before->rows.count;
     directory->progress_ = *std::move(before);
     return directory;
   }
-  if (before && before->done.count() > 0) {
+  if (before && before->done.count() > 0 && replace == Replace::kNothing) {
     return absl::FailedPreconditionError(Cat("--out ", path, ": holds ", before->done.count(), " of ",
                                              before->rows.count, " rows of another request that was interrupted; ",
-                                             "finish that one, choose another folder, or remove ",
-                                             directory->part_folder_));
+                                             "finish that one, choose another folder, or give --overwrite"));
   }
+  RETURN_IF_ERROR(directory->LookAtFinished(replace));
   fs::remove_all(directory->part_folder_, error);
   if (!error) fs::create_directory(directory->part_folder_, error);
   if (error) return absl::InvalidArgumentError(Cat("--out ", path, ": cannot be written: ", error.message()));
@@ -97,6 +103,25 @@ absl::Status ResultDirectory::Lock() {
       Cat("--out ", path_, ": another run is writing there; wait for it or choose another"));
 }
 
+absl::Status ResultDirectory::LookAtFinished(Replace replace) {
+  const std::string path = Cat(path_, "/", kIndexFile);
+  std::error_code error;
+  if (!fs::exists(path, error)) return absl::OkStatus();
+  const std::optional<IndexFacts> index = ReadIndex(path);
+  if (index && index->fingerprint == progress_.fingerprint) {
+    const bool all = std::all_of(index->files.begin(), index->files.end(),
+                                 [&](const std::string& file) { return fs::exists(Cat(path_, "/", file), error); });
+    if (all && fs::exists(Cat(path_, "/", kValueFile), error)) rows_finished_ = index->rows;
+    return absl::OkStatus();
+  }
+  if (replace == Replace::kResults) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      index ? Cat("--out ", path_, ": holds the result of another request (", index->rows,
+                  " rows); choose another folder, or give --overwrite to replace it once this one is complete")
+            : Cat("--out ", path_, ": holds an ", kIndexFile,
+                  " which is of no result there and would be replaced; move it, or choose another folder"));
+}
+
 Shape ResultDirectory::ArrayShape(const BlockLayout& block) const {
   Shape shape = rows_asked_ ? Shape{layout_.rows.count} : layout_.target_shape;
   shape.insert(shape.end(), block.shape.begin(), block.shape.end());
@@ -104,12 +129,14 @@ Shape ResultDirectory::ArrayShape(const BlockLayout& block) const {
 }
 
 absl::Status ResultDirectory::SparesFilesOfOthers() const {
-  if (interrupted_before_) return absl::OkStatus();
-  const std::string index = Cat(path_, "/", kIndexFile);
-  std::vector<std::string> replaced = {kValueFile}, own = FilesOfIndex(index);
-  if (std::error_code error; fs::exists(index, error)) own.push_back(kValueFile);
-  for (const BlockFile& block : blocks_) {
-    if (block.part) replaced.push_back(block.name);
+  if (finishing_before_) return absl::OkStatus();
+  std::vector<std::string> replaced = {kValueFile}, own;
+  if (std::optional<IndexFacts> index = ReadIndex(Cat(path_, "/", kIndexFile))) {
+    own = std::move(index->files);
+    own.push_back(kValueFile);
+  }
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (layout_.blocks[i].connected) replaced.push_back(blocks_[i].name);
   }
   for (const std::string& file : replaced) {
     std::error_code error;
@@ -130,18 +157,19 @@ absl::Status ResultDirectory::OnLayout(const Layout& layout) {
     file_bytes[name] = PartFile::SizeBytes(dtype, shape);
     return PartFile::Open(Cat(part_folder_, "/", name), dtype, shape);
   };
+  for (size_t i = 0; i < files.size(); ++i) {
+    blocks_.push_back({files[i], ArrayShape(layout.blocks[i]), std::nullopt});
+  }
+  RETURN_IF_ERROR(SparesFilesOfOthers());  // before any space is taken
   ASSIGN_OR_RETURN(value_, open(kValueFile, layout.value_dtype, layout.target_shape));
   for (size_t i = 0; i < files.size(); ++i) {
-    const BlockLayout& block = layout.blocks[i];
-    blocks_.push_back({files[i], ArrayShape(block), std::nullopt});
-    if (!block.connected) continue;
-    ASSIGN_OR_RETURN(blocks_.back().part, open(files[i], block.dtype, blocks_.back().shape));
+    if (!layout.blocks[i].connected) continue;
+    ASSIGN_OR_RETURN(blocks_[i].part, open(files[i], layout.blocks[i].dtype, blocks_[i].shape));
   }
   if (rows_before_ && file_bytes != progress_.file_bytes) {
     return absl::FailedPreconditionError(
         Cat("--out ", path_, ": an earlier run left rows of other blocks there; remove ", part_folder_));
   }
-  RETURN_IF_ERROR(SparesFilesOfOthers());
   progress_.rows = layout.rows;
   progress_.file_bytes = std::move(file_bytes);
   return absl::OkStatus();
@@ -158,8 +186,11 @@ absl::Status ResultDirectory::OnChunk(const ChunkData& chunk) {
 
 absl::Status ResultDirectory::OnRowsDone(RowRange rows) {
   progress_.done.Add(rows);
-  if (std::chrono::steady_clock::now() - saved_at_ < kSaveEvery) return absl::OkStatus();
-  return Save();
+  if (std::chrono::steady_clock::now() < save_at_) return absl::OkStatus();
+  RETURN_IF_ERROR(Save());
+  save_at_ = std::chrono::steady_clock::now() + save_after_;
+  save_after_ = std::min(save_after_ * 2, kSaveEvery);
+  return absl::OkStatus();
 }
 
 absl::Status ResultDirectory::Replay(RowReceiver& other) const {
@@ -188,17 +219,18 @@ absl::Status ResultDirectory::Save() {
     if (block.part) RETURN_IF_ERROR(block.part->Sync());
   }
   if (value_) RETURN_IF_ERROR(value_->Sync());
-  saved_at_ = std::chrono::steady_clock::now();
   return WriteProgress(part_folder_, progress_);
 }
 
 absl::Status ResultDirectory::Finish() {
   RETURN_IF_ERROR(Save());
   // The index of an earlier result must not describe a mixture, nor its other files stay behind without one.
-  const std::vector<std::string> earlier = FilesOfIndex(Cat(path_, "/", kIndexFile));
+  const std::optional<IndexFacts> earlier = ReadIndex(Cat(path_, "/", kIndexFile));
   std::error_code error;
   fs::remove(Cat(path_, "/", kIndexFile), error);
-  for (const std::string& file : earlier) fs::remove(Cat(path_, "/", file), error);
+  if (earlier) {
+    for (const std::string& file : earlier->files) fs::remove(Cat(path_, "/", file), error);
+  }
   RETURN_IF_ERROR(Rename(value_->path(), Cat(path_, "/", kValueFile)));
   for (const BlockFile& block : blocks_) {
     if (block.part) RETURN_IF_ERROR(Rename(block.part->path(), Cat(path_, "/", block.name)));
@@ -210,6 +242,7 @@ absl::Status ResultDirectory::Finish() {
 
 std::string ResultDirectory::IndexJson() const {
   nlohmann::ordered_json index = {
+      {"fingerprint", progress_.fingerprint},
       {"row_begin", layout_.rows.begin},
       {"row_count", layout_.rows.count},
       {"target_shape", layout_.target_shape},

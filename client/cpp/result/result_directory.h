@@ -2,7 +2,8 @@
 // In: pieces of rows in any order, some perhaps twice. Out: complete files, or none and a record to continue from.
 //
 // Until all is there, files grow in OUT/.part, at their final size, beside a record of the rows that are durable. A
-// later run of the same request asks only for the others. index.json is written last.
+// later run of the same request asks only for the others. index.json is written last, and says which request it
+// answers.
 #pragma once
 
 #include <chrono>
@@ -18,15 +19,23 @@
 
 namespace jacserve::client {
 
+// May what a folder holds of another request be replaced? Also then it stays until the new result is complete.
+enum class Replace { kNothing, kResults };
+
 class ResultDirectory : public RowReceiver {
  public:
   // `fingerprint` identifies the request. `rows`: those wanted, none for all. InvalidArgument: not a folder that can be
-  // written. FailedPrecondition: another run writes it, or it holds finished rows of an interrupted other request.
+  // written. FailedPrecondition: another run writes it, or, unless it may be replaced, it holds another request's
+  // result, or rows of one that was interrupted.
   static absl::StatusOr<std::unique_ptr<ResultDirectory>> Open(const std::string& path, const std::string& fingerprint,
-                                                               std::optional<RowRange> rows);
+                                                               std::optional<RowRange> rows,
+                                                               Replace replace = Replace::kNothing);
 
   // What holds no row is not left behind.
   ~ResultDirectory() override;
+
+  // The rows of the finished result of this very request, when it is there. Rows that come all the same replace it.
+  std::optional<int64_t> rows_finished() const { return rows_finished_; }
 
   // Rows that an earlier run left, and the range that they are of; empty when there was none.
   const RowSet& done_before() const { return done_before_; }
@@ -59,6 +68,7 @@ class ResultDirectory : public RowReceiver {
   ResultDirectory(std::string path, std::string fingerprint, std::optional<RowRange> rows);
 
   absl::Status Lock();
+  absl::Status LookAtFinished(Replace replace);
   absl::Status SparesFilesOfOthers() const;
   std::string IndexJson() const;
   Shape ArrayShape(const BlockLayout& block) const;
@@ -70,11 +80,13 @@ class ResultDirectory : public RowReceiver {
   Progress progress_;
   RowSet done_before_;
   std::optional<RowRange> rows_before_;
-  bool interrupted_before_ = false;  // perhaps while files got their names
+  std::optional<int64_t> rows_finished_;
+  bool finishing_before_ = false;  // an earlier run of this request had all rows: its files may have their names
   Layout layout_;
   std::vector<BlockFile> blocks_;
   std::optional<PartFile> value_;
-  std::chrono::steady_clock::time_point saved_at_;
+  std::chrono::steady_clock::time_point save_at_;
+  std::chrono::milliseconds save_after_;
 };
 
 }  // namespace jacserve::client

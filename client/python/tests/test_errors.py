@@ -137,6 +137,19 @@ def test_forgotten_weights_are_named(server: jacserve.Server, mlp: Case) -> None
         jacserve.jacobian(mlp.graph, mlp.inputs["x"], server=server)
 
 
+def test_weights_that_the_graph_lacks_are_warned_of(server: jacserve.Server, mlp: Case) -> None:
+    weights = {**np.load(mlp.weights), "head.kernel": np.ones((3, 2), np.float32)}
+    with pytest.warns(UserWarning, match=r"lacks 1 of the \d+ weights.*head\.kernel"):
+        jacserve.jacobian(mlp.graph, mlp.inputs["x"], weights=weights, server=server)
+
+
+def test_a_misspelt_weight_is_named_beside_what_was_meant(server: jacserve.Server, mlp: Case) -> None:
+    weights = dict(np.load(mlp.weights))
+    weights["0/weight"] = weights.pop("0.weight")
+    with pytest.raises(jacserve.InvalidRequestError, match=r"0/weight \(did you mean 0\.weight\?\)"):
+        jacserve.jacobian(mlp.graph, mlp.inputs["x"], weights=weights, server=server)
+
+
 def test_no_server_is_said_with_its_address() -> None:
     with pytest.raises(jacserve.UnavailableError, match=r"127\.0\.0\.1:1"):
         jacserve.Server("127.0.0.1:1", timeout=0.3)

@@ -108,6 +108,14 @@ def test_block_says_what_it_is(block: tuple[Any, np.ndarray]) -> None:
     assert np.asarray(lazy, np.float64).dtype == np.float64
 
 
+def test_the_second_batchs_block_is_to_be_had_alone(server: jacserve.Server) -> None:
+    case = Case("pairwise_keras_cosine")
+    both, alone = (case.jacobian(server, wrt=[], wrt_inputs=[name]) for name in ("x", "second.x"))
+    assert list(both.blocks) == ["x", "second.x"]
+    assert list(alone.blocks) == ["second.x"]
+    assert np.array_equal(alone["second.x"][2], both["second.x"][2])
+
+
 @pytest.mark.usefixtures("nothing_is_small")
 def test_rows_asked_for_again_come_from_memory(server: jacserve.Server, mlp: Case) -> None:
     jac = mlp.jacobian(server)

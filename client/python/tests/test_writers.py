@@ -114,7 +114,7 @@ WRITER = """
 """
 
 
-# Records come every few seconds; for tests more often, and rows slowly enough to be interrupted.
+# Records soon come every few seconds only; for tests more often, and rows slowly enough to be interrupted.
 EAGER = """
     import time, jacserve.stream, jacserve.writers.record
     jacserve.writers.record._SAVE_SECONDS = 0.05
@@ -279,7 +279,31 @@ def test_files_of_others_are_not_replaced(server: jacserve.Server, mlp: Case, tm
     assert (tmp_path / "0.weight.npy").read_text() == "not ours"
     (tmp_path / "0.weight.npy").unlink()
     jac.to_npy(tmp_path)
-    jac.to_npy(tmp_path)  # its own result may be replaced
+    jac.to_npy(tmp_path, overwrite=True)  # its own result may be replaced
+
+
+def test_a_finished_result_is_neither_repeated_nor_replaced_unasked(
+    server: jacserve.Server, mlp: Case, tmp_path: Path
+) -> None:
+    jac, part = mlp.jacobian(server), mlp.jacobian(server, rows=(0, 2))
+    jac.to_npy(tmp_path)
+    written = (tmp_path / "index.json").stat().st_mtime_ns
+    jac.to_npy(tmp_path)
+    assert (tmp_path / "index.json").stat().st_mtime_ns == written
+    with pytest.raises(jacserve.PreconditionError, match=r"(?s)another request \(15 rows\).*overwrite=True"):
+        part.to_npy(tmp_path)
+    assert_holds("npy", tmp_path, jac)
+    part.to_npy(tmp_path, overwrite=True)
+    assert_holds("npy", tmp_path, part)
+    (tmp_path / "0.weight.npy").unlink()
+    part.to_npy(tmp_path)
+    assert_holds("npy", tmp_path, part)
+
+
+def test_an_index_of_others_is_not_replaced(server: jacserve.Server, mlp: Case, tmp_path: Path) -> None:
+    (tmp_path / "index.json").write_text('{"pages": 3}')
+    with pytest.raises(jacserve.PreconditionError, match=r"index\.json"):
+        mlp.jacobian(server).to_npy(tmp_path)
 
 
 def test_an_existing_zarr_is_not_overwritten(server: jacserve.Server, mlp: Case, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ TEST(CommandLine, TakesTheWholeProblem) {
   EXPECT_EQ(jacobian.output, "embedding");
   EXPECT_THAT(jacobian.wrt, ElementsAre("conv*.kernel", "dense.bias"));
   EXPECT_THAT(jacobian.wrt_inputs, ElementsAre("x"));
-  EXPECT_EQ(jacobian.rows, (RowRange{10, 10}));
+  EXPECT_EQ(jacobian.rows, (RowSlice{10, 20}));
   EXPECT_EQ(jacobian.precision, "fp64");
   EXPECT_EQ(jacobian.out, "dir");
   EXPECT_EQ(jacobian.verify, "e.npz");
@@ -78,8 +78,9 @@ TEST(CommandLine, ChoosesTheServer) {
   EXPECT_EQ(Parsed("info --server given:2", "env:1").server.server, "given:2");
   EXPECT_EQ(Parsed("info --local 2", "env:1").server.server, "");
   EXPECT_EQ(Parsed("workers --local auto", "").server.local, "auto");
+  EXPECT_EQ(Parsed("workers", "env:1").server.server, "env:1");
   EXPECT_EQ(Parsed("describe g.onnx --server a:1").command, Command::kDescribe);
-  EXPECT_EQ(Parsed("workers").command, Command::kWorkers);
+  EXPECT_EQ(Parsed("workers --local 1").command, Command::kWorkers);
   EXPECT_EQ(Parsed("version --json").command, Command::kVersion);
 }
 
@@ -90,7 +91,7 @@ TEST(CommandLine, RefusesByName) {
     const char* message;
   } cases[] = {
       {"", "subcommand"},
-      {"compute", "subcommand"},
+      {"compute", "'compute' is no command"},
       {"jacobian --input x=x.npy", "graph"},
       {"jacobian g.onnx", "--input"},
       {start + "--colour", "--colour"},
@@ -108,7 +109,8 @@ TEST(CommandLine, RefusesByName) {
       {start + "--pairwise cosine --second x=y.npy --cosine-form max", "--cosine-form"},
       {start + "--rows 5", "--rows"},
       {start + "--rows 5:4", "--rows"},
-      {start + "--rows -1:4", "--rows"},
+      {start + "--rows=5:x", "--rows"},
+      {start + "--rows 1:2:3", "--rows"},
       {start + "--rows 1:99999999999999999999", "--rows"},
       {start + "--local 0", "--local"},
       {start + "--local many", "--local"},
@@ -116,6 +118,7 @@ TEST(CommandLine, RefusesByName) {
       {start + "--server a:1 --memory-budget 1GiB", "--memory-budget"},
       {start + "--memory-budget much", "--memory-budget"},
       {start + "--out", "--out"},
+      {start + "--overwrite", "--overwrite: needs --out"},
       {"describe", "graph"},
       {"workers g.onnx", "g.onnx"},
   };
@@ -125,6 +128,56 @@ TEST(CommandLine, RefusesByName) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(c.message)) << c.line;
   }
   EXPECT_THAT(std::string(Parse(start + "--memory-budget 1GiB", "env:1").status().message()), HasSubstr("--local"));
+}
+
+TEST(CommandLine, QuestionsAboutAServerNeedOne) {
+  for (const char* line : {"workers", "info"}) {
+    const absl::Status status = Parse(line).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << line;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--server HOST:PORT"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("JACSERVE_SERVER"));
+  }
+  EXPECT_TRUE(Parse("describe g.onnx").ok()) << "any server tells the same of a model";
+}
+
+TEST(CommandLine, UsageErrorsNameTheHelpThatHelps) {
+  EXPECT_THAT(std::string(Parse("jacobian g.onnx --colour").status().message()),
+              HasSubstr("see jacserve jacobian --help"));
+  EXPECT_THAT(std::string(Parse("describe").status().message()), HasSubstr("see jacserve describe --help"));
+  EXPECT_THAT(std::string(Parse("compute").status().message()), HasSubstr("see jacserve --help"));
+}
+
+TEST(CommandLine, TellsItsVersion) {
+  const absl::StatusOr<ParsedCommandLine> parsed = Parse("--version");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_FALSE(parsed->options.has_value());
+  EXPECT_EQ(parsed->help, "jacserve " JACSERVE_VERSION "\n");
+}
+
+TEST(RowSlices, AreNumpys) {
+  const struct {
+    const char* text;
+    RowRange of_ten;
+  } cases[] = {
+      {"2:4", {2, 2}},   {":4", {0, 4}},   {"4:", {4, 6}},   {"-3:", {7, 3}}, {":-3", {0, 7}},
+      {"-5:-2", {5, 3}}, {"2:-2", {2, 6}}, {"10:", {10, 0}}, {"3:3", {3, 0}},
+  };
+  for (const auto& c : cases) {
+    const auto options = Parsed(std::string("jacobian g.onnx --input x=x.npy --rows=") + c.text);
+    ASSERT_TRUE(options.jacobian.rows.has_value()) << c.text;
+    const absl::StatusOr<RowRange> rows = RowsOf(*options.jacobian.rows, 10);
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    EXPECT_EQ(*rows, c.of_ten) << c.text;
+  }
+  EXPECT_FALSE(Parsed("jacobian g.onnx --input x=x.npy --rows :").jacobian.rows.has_value());
+}
+
+TEST(RowSlices, OutsideTheTargetAreErrors) {
+  for (const RowSlice& slice : {RowSlice{0, 11}, RowSlice{11, {}}, RowSlice{-11, {}}, RowSlice{6, -5}}) {
+    const absl::Status status = RowsOf(slice, 10).status();
+    EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("a target with 10 rows"));
+  }
 }
 
 TEST(CommandLine, HelpIsNoError) {

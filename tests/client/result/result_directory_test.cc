@@ -26,8 +26,10 @@ std::set<std::string> FilesIn(const std::string& folder) {
 }
 
 std::unique_ptr<ResultDirectory> Open(const std::string& folder, const std::string& fingerprint = "f",
-                                      std::optional<RowRange> rows = std::nullopt) {
-  absl::StatusOr<std::unique_ptr<ResultDirectory>> directory = ResultDirectory::Open(folder, fingerprint, rows);
+                                      std::optional<RowRange> rows = std::nullopt,
+                                      Replace replace = Replace::kNothing) {
+  absl::StatusOr<std::unique_ptr<ResultDirectory>> directory =
+      ResultDirectory::Open(folder, fingerprint, rows, replace);
   EXPECT_TRUE(directory.ok()) << directory.status();
   return directory.ok() ? *std::move(directory) : nullptr;
 }
@@ -153,6 +155,7 @@ TEST(ResultDirectory, AnotherRequestDoesNotThrowRowsAway) {
   EXPECT_TRUE(absl::IsFailedPrecondition(other.status())) << other.status();
   EXPECT_THAT(std::string(other.status().message()), HasSubstr("3 of 6 rows of another request"));
   EXPECT_EQ(Open(folder, "f")->done_before().count(), 3);
+  EXPECT_EQ(Open(folder, "g", std::nullopt, Replace::kResults)->done_before().count(), 0);
 }
 
 TEST(ResultDirectory, AnotherRequestStartsOverWhereNoRowIsDone) {
@@ -163,35 +166,82 @@ TEST(ResultDirectory, AnotherRequestStartsOverWhereNoRowIsDone) {
   EXPECT_FALSE(directory->rows_before().has_value());
 }
 
+void FinishedRun(const std::string& folder, const std::string& fingerprint, const Layout& layout) {
+  const auto directory = Open(folder, fingerprint, std::nullopt, Replace::kResults);
+  ASSERT_TRUE(directory->OnLayout(layout).ok());
+  ASSERT_TRUE(SendValue(*directory, layout).ok());
+  ASSERT_TRUE(SendRows(*directory, layout, {0, 6}).ok());
+  ASSERT_TRUE(directory->Finish().ok());
+}
+
+TEST(ResultDirectory, AnotherRequestDoesNotReplaceAResultUnasked) {
+  const std::string folder = TestFolder();
+  FinishedRun(folder, "f", TestLayout());
+  const std::string index = ReadText(folder + "/index.json");
+  const absl::Status other = ResultDirectory::Open(folder, "g", std::nullopt).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
+  EXPECT_THAT(std::string(other.message()), HasSubstr("result of another request (6 rows)"));
+  EXPECT_THAT(std::string(other.message()), HasSubstr("--overwrite"));
+  ExpectComplete(folder, TestLayout(), false);
+
+  Open(folder, "g", std::nullopt, Replace::kResults).reset();
+  EXPECT_EQ(ReadText(folder + "/index.json"), index) << "a result stays until the one that replaces it is complete";
+  fs::create_directory(folder + "/.part");  // as a killed run leaves it before its first row
+  EXPECT_TRUE(absl::IsFailedPrecondition(ResultDirectory::Open(folder, "g", std::nullopt).status()));
+}
+
+TEST(ResultDirectory, KnowsItsOwnFinishedResult) {
+  const std::string folder = TestFolder();
+  EXPECT_FALSE(Open(folder)->rows_finished().has_value());
+  FinishedRun(folder, "f", TestLayout());
+  EXPECT_EQ(Open(folder)->rows_finished(), std::optional<int64_t>(6));
+  fs::remove(folder + "/bias.npy");
+  EXPECT_FALSE(Open(folder)->rows_finished().has_value()) << "a file is missing";
+}
+
+TEST(ResultDirectory, AnIndexOfOthersIsNotReplaced) {
+  const std::string folder = TestFolder();
+  WriteText(folder + "/index.json", "{\"pages\": 3}");
+  const absl::Status status = ResultDirectory::Open(folder, "f", std::nullopt).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("index.json"));
+}
+
+TEST(ResultDirectory, TheFirstRowsAreRecordedAtOnce) {
+  const std::string folder = TestFolder();
+  const Layout layout = TestLayout();
+  const auto directory = Open(folder);
+  ASSERT_TRUE(directory->OnLayout(layout).ok());
+  ASSERT_TRUE(SendValue(*directory, layout).ok());
+  ASSERT_TRUE(SendRows(*directory, layout, {1, 2}).ok());
+  // As a process finds it that was started after this one was killed.
+  const json record = json::parse(ReadText(folder + "/.part/progress.json"), nullptr, false);
+  EXPECT_EQ(record["done"], json::parse("[[1, 2]]"));
+}
+
 TEST(ResultDirectory, FilesOfAnEarlierResultDoNotStay) {
   const std::string folder = TestFolder();
-  const auto run = [&](const std::string& fingerprint, const Layout& layout) {
-    const auto directory = Open(folder, fingerprint);
-    ASSERT_TRUE(directory->OnLayout(layout).ok());
-    ASSERT_TRUE(SendValue(*directory, layout).ok());
-    ASSERT_TRUE(SendRows(*directory, layout, {0, 6}).ok());
-    ASSERT_TRUE(directory->Finish().ok());
-  };
-  run("f", TestLayout());
+  FinishedRun(folder, "f", TestLayout());
   WriteText(folder + "/notes.npy", "not ours");
   Layout fewer = TestLayout();
   fewer.blocks.resize(1);
-  run("g", fewer);
+  FinishedRun(folder, "g", fewer);
   EXPECT_THAT(FilesIn(folder), UnorderedElementsAre("index.json", "kernel.npy", "notes.npy", "value.npy"));
 }
 
 TEST(ResultDirectory, FilesOfOthersAreNotReplaced) {
   for (const std::string file : {"kernel.npy", "value.npy"}) {
-    const std::string folder = TestFolder() + file;
-    fs::create_directories(folder);
+    const std::string folder = TestFolder();
     WriteText(folder + "/" + file, "not ours");
-    {
+    for (int run : {1, 2}) {
+      SCOPED_TRACE(run);
       const auto directory = Open(folder);
       const absl::Status status = directory->OnLayout(TestLayout());
       EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
       EXPECT_THAT(std::string(status.message()), HasSubstr("holds " + file));
     }
     EXPECT_EQ(fs::file_size(folder + "/" + file), 8u);
+    EXPECT_THAT(FilesIn(folder), ElementsAre(file)) << "space was taken for nothing";
   }
 }
 

@@ -11,7 +11,9 @@
 namespace jacserve::worker {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 JacobianProblem Pairwise() { return LoadGoldenCase("pairwise_keras_cosine", false).problem; }
 
@@ -37,11 +39,21 @@ constexpr BadRequest kBadRequests[] = {
      "no output logits; it has: relu_2"},
     {"MissingWeight", [](JacobianProblem& p) { p.weights.erase(p.weights.begin()); },
      absl::StatusCode::kInvalidArgument, "nothing was given for graph input(s): c0.weight"},
+    {"NoWeights", [](JacobianProblem& p) { p.weights.clear(); }, absl::StatusCode::kInvalidArgument,
+     "e.bias; parameters among them are given as weights"},
+    {"MissingWeightGivenUnderAnotherName", [](JacobianProblem& p) { p.weights[0].first = "C0/weight"; },
+     absl::StatusCode::kInvalidArgument,
+     "input(s): c0.weight; the graph has no weight(s): C0/weight (did you mean c0.weight?)"},
     {"UnknownInput",
      [](JacobianProblem& p) {
        p.shared_inputs = {{"mask", Zeros({3})}};
      },
      absl::StatusCode::kInvalidArgument, "no input(s): mask"},
+    {"SecondBatchOfAnUnknownInput", [](JacobianProblem& p) { p.wrt_inputs = {"second.y"}; },
+     absl::StatusCode::kInvalidArgument,
+     "no input named second.y to differentiate with respect to; there is: x, second.x"},
+    {"SecondBatchOfAParameter", [](JacobianProblem& p) { p.wrt_inputs = {"second.c0.weight"}; },
+     absl::StatusCode::kInvalidArgument, "no input named second.c0.weight"},
     {"WeightShape",
      [](JacobianProblem& p) {
        p.weights[0].second = Zeros({4, 2, 4, 5});
@@ -197,6 +209,56 @@ TEST(Requests, WeightsThatTheGraphLacksAreUnconnected) {
   EXPECT_EQ(blocks.size(), 7u);
   EXPECT_EQ(blocks.back().name, "head.kernel");
   EXPECT_FALSE(blocks.back().connected);
+  EXPECT_THAT((*engine)->layout().notices,
+              ElementsAre("the graph lacks 1 of the 7 weights, which take no part: head.kernel"));
+}
+
+TEST(Requests, WhatTorchCountsOfBatchesIsNotNoticed) {
+  JacobianProblem problem = Pairwise();
+  problem.weights.emplace_back("bn.num_batches_tracked", Zeros({}));
+  auto engine = Engine::Create(problem, {});
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_THAT((*engine)->layout().notices, IsEmpty());
+}
+
+// Initializers keep the file's numbers where none are given, so that a misspelt name would go unseen.
+TEST(Requests, AMisspeltWeightDoesNotGiveWayToTheFilesOwn) {
+  const JacobianProblem plain = LoadGoldenCase("plain_onnx_initializers", false).problem;
+  const Shape shape = plain.graph->initializers.at("0.weight").shape;
+  for (const char* name : {"0/weight", "model.0.weight", "0.wieght", "0.Weight"}) {
+    JacobianProblem problem = plain;
+    problem.weights.emplace_back(name, Zeros(shape));
+    const absl::Status status = CreateStatus(problem);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(std::string("the graph has no weight ") + name + "; did you mean 0.weight"));
+    problem.weights.emplace_back("0.weight", Zeros(shape));
+    EXPECT_TRUE(CreateStatus(problem).ok()) << "0.weight itself is given";
+  }
+  for (const auto& [name, other_shape] : {std::pair("4.weight", shape), {"0/weight", Shape{3, 3}}, {"head", shape}}) {
+    JacobianProblem problem = plain;
+    problem.weights.emplace_back(name, Zeros(other_shape));
+    const auto engine = Engine::Create(problem, {});
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    EXPECT_THAT((*engine)->layout().notices, ElementsAre(HasSubstr(name)));
+  }
+}
+
+TEST(Requests, TheSecondBatchAloneGivesItsBlockAlone) {
+  JacobianProblem both = Pairwise(), second = Pairwise();
+  both.wrt_parameters = second.wrt_parameters = {};
+  both.wrt_inputs = {"x"};
+  second.wrt_inputs = {"second.x"};
+  const auto all = *Engine::Create(both, {}), alone = *Engine::Create(second, {});
+  ASSERT_EQ(all->layout().blocks.size(), 2u);
+  ASSERT_EQ(alone->layout().blocks.size(), 1u);
+  EXPECT_EQ(alone->layout().blocks[0].name, "second.x");
+  Gather rows_of_all(all->layout(), {0, 20}), rows_alone(alone->layout(), {0, 20});
+  ASSERT_TRUE(all->ComputeRows({0, 20}, rows_of_all, [] { return false; }).ok());
+  ASSERT_TRUE(alone->ComputeRows({0, 20}, rows_alone, [] { return false; }).ok());
+  EXPECT_EQ(ToDoubles(rows_alone.block(0), DType::kFloat32), ToDoubles(rows_of_all.block(1), DType::kFloat32));
+  second.wrt_inputs = {"second.x", "x", "second.x"};
+  EXPECT_EQ((*Engine::Create(second, {}))->layout().blocks.size(), 2u);
 }
 
 TEST(Requests, GlobsPickParametersInTheGraphsOrder) {

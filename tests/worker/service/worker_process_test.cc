@@ -101,7 +101,7 @@ TEST_F(WorkerProcessTest, VersionAndMistakesExitAtOnce) {
       {{"--coordinator", "localhost:1", "--memory-budget", "much"}, "not a size"},
       {{"--coordinator", "localhost:1", "--cpus", "a"}, "list of cores"},
       {{"--coordinator", "localhost:1", "--cpus", "1000"}, "cores"},
-      {{"--coordinator", "localhost:1", "--backend", "gpu"}, "--backend"},
+      {{"--coordinator", "localhost:1", "--device", "gpu"}, "--device"},
       {{"--coordinator", "localhost:1", "--threads", "0"}, "--threads"},
       {{"--coordinator", "localhost:1", "--log-level", "loud"}, "log level"},
       {{"--coordinator", "localhost:1", "--listen", "nowhere"}, "HOST:PORT"},
@@ -242,7 +242,7 @@ class GoldenWorkerTest : public WorkerProcessTest {
 TEST_F(GoldenWorkerTest, BackendsAgreeAndShardingDoesNotMatter) {
   std::map<std::string, std::vector<float>> results[3];
   for (int run = 0; run < 3; ++run) {
-    Process process = Start({"--backend", run == 2 ? "reference" : "cpu", "--memory-budget", "64MiB"});
+    Process process = Start({"--device", run == 2 ? "reference" : "cpu", "--memory-budget", "64MiB"});
     const auto stub = Stub();
     results[run] = Rows(*stub, run == 0 ? 1'000 : 4);
     process.Signal(SIGTERM);

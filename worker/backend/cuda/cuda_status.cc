@@ -26,7 +26,7 @@ absl::Status ToStatus(cudaError_t error, absl::string_view doing) {
       return absl::FailedPreconditionError(kNoDriver);
     case cudaErrorNoDevice:
       return absl::FailedPreconditionError(absl::StrCat("the NVIDIA driver sees no GPU; CUDA_VISIBLE_DEVICES ",
-                                                        VisibleDevices(), ". Or compute with --backend cpu"));
+                                                        VisibleDevices(), ". Or compute with --device cpu"));
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorUnsupportedPtxVersion:
       return absl::FailedPreconditionError(

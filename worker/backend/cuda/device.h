@@ -22,7 +22,7 @@ struct CudaDevice {
 // What is said where no driver answers.
 constexpr char kNoDriver[] =
     "there is no NVIDIA driver, or it is older than CUDA 13 needs; install a current one (nvidia-smi shows it), or "
-    "compute with --backend cpu";
+    "compute with --device cpu";
 
 // FailedPrecondition: no driver, no GPU, one that is too old, several of them, or built without CUDA; with what to do.
 absl::StatusOr<CudaDevice> FindCudaDevice();

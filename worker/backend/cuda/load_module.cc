@@ -30,12 +30,12 @@ absl::StatusOr<const cuda::Module*> Load() {
       return absl::FailedPreconditionError(
           absl::StrCat(cuda::kModuleFile,
                        " is not installed: the jacserve-server wheel leaves it out. Use programs that are built from "
-                       "source where CUDA 13 is installed, or compute with --backend cpu"));
+                       "source where CUDA 13 is installed, or compute with --device cpu"));
     }
     return absl::FailedPreconditionError(
         absl::StrCat("CUDA cannot be loaded: ", why,
                      "; install CUDA 13's runtime libraries (cudart, cuBLAS), or compute "
-                     "with --backend cpu"));
+                     "with --device cpu"));
   }
   const auto get = reinterpret_cast<cuda::GetModule>(dlsym(library, cuda::kGetModule));
   JACSERVE_CHECK(get != nullptr);

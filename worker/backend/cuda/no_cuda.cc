@@ -7,7 +7,7 @@ namespace {
 absl::Status BuiltWithout() {
   return absl::FailedPreconditionError(
       "this build has no CUDA: build where CUDA 13 is installed, or configure with JACSERVE_CUDA=ON to be told what is "
-      "missing. Or compute with --backend cpu");
+      "missing. Or compute with --device cpu");
 }
 
 }  // namespace

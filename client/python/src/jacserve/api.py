@@ -5,6 +5,7 @@ In: what a user has. Out: a Jacobian, after the server has accepted the request.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,6 +101,8 @@ def jacobian_of(server: Server, asked: Asked, header: HeaderChecker, progress: P
             f"rows {asked.rows[0]}:{asked.rows[1]} were asked for, but the target {list(layout.target_shape)} has "
             f"{layout.target_rows} rows"
         )
+    for notice in layout.notices if asked.functional.named_by_caller else ():
+        warnings.warn(notice, stacklevel=3)
     value = np.frombuffer(header.value, layout.value_dtype).reshape(layout.target_shape)
     whole = header.whole.arrays if header.whole is not None else None
     source = RowSource(server, asked.prepared, layout, asked.memory_limit, progress, whole)
@@ -134,9 +137,10 @@ def jacobian(
         wrt: parameters to differentiate with respect to, by name or pattern (* ? []). None: all parameters; or none
             when wrt_inputs is given.
         wrt_inputs: names of inputs to differentiate with respect to; True: all of the batch. An input's block has shape
-            target shape + shape of the whole batch.
+            target shape + shape of the whole batch. For pairs there are two, "x" and "second.x"; naming the latter
+            gives it alone.
         weights: values of the parameters by name, where an ONNX graph takes them as inputs; a dict of arrays, or the
-            path of an .npz or .safetensors file.
+            path of an .npz or .safetensors file. Of names that the graph lacks a warning tells.
         shared_inputs: inputs that are the same for every sample, by name.
         precision: "fp32"; "fp64"; "fp16" or "bf16", which keep values between operators in 16 bits, rows in float32;
             "tf32", on GPU workers only, which rounds the factors of matrix products.

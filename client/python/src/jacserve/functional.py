@@ -41,6 +41,10 @@ class Functional:
     parameter_names: list[str] = field(default_factory=list)
     """Keys of `weights` in the framework's order."""
 
+    named_by_caller: bool = False
+    """Somebody wrote the weights' names, so that one that the graph lacks may be a slip. Of a live model's parameters
+    it is one that the output does not need."""
+
     unflatten: Callable[[Mapping[str, Any]], Any] = _as_they_are
     """Turns {parameter name: anything} into the framework's own structure: a list as of trainable_variables, a dict by
     name, a parameter pytree. A missing name becomes None."""

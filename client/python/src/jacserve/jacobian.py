@@ -191,21 +191,23 @@ class Jacobian:
                 reporter.close()
                 cancel.cancel()  # what is still on its way, when the caller leaves early
 
-    def to_npy(self, path: Path, *, streams: int = 2) -> None:
+    def to_npy(self, path: Path, *, streams: int = 2, overwrite: bool = False) -> None:
         """Writes a folder: one .npy per block, value.npy, and index.json, as `jacserve jacobian --out` does. A run that
-        was interrupted is continued: only missing rows are computed. Files get their names when complete.
+        was interrupted is continued: only missing rows are computed. Files get their names when complete. Where this
+        very result is there already, nothing is done.
 
         Args:
             path: of the folder.
             streams: row ranges fetched side by side.
+            overwrite: compute again what is there, and replace another request's result once this one is complete.
 
         Raises:
-            ResourceError: no room. PreconditionError: another run writes there, or a file that no result wrote would
-                be replaced.
+            ResourceError: no room. PreconditionError: another run writes there; the folder holds another request's
+                result and overwrite is not set; or a file that no result wrote would be replaced.
         """
         from jacserve.writers.npy import write_npy
 
-        write_npy(self, path, streams)
+        write_npy(self, path, streams, overwrite)
 
     def to_safetensors(self, path: Path, *, streams: int = 2) -> None:
         """Writes one .safetensors file: each connected block under its name, the target as "target.value". It grows

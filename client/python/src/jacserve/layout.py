@@ -69,6 +69,7 @@ class Layout:
     backend: str = field(default="", compare=False)
     device: str = field(default="", compare=False)
     workers: int = field(default=0, compare=False)
+    notices: tuple[str, ...] = field(default=(), compare=False)  # for people: no errors, but perhaps not meant
 
     @property
     def target_rows(self) -> int:
@@ -126,4 +127,5 @@ def layout_of(header: Any) -> Layout:
         backend=header.backend,
         device=header.device,
         workers=header.workers,
+        notices=tuple(header.notices),
     )

@@ -124,17 +124,19 @@ def _weights_of(weights: Any) -> dict[str, NDArray[Any]]:
 def _from_onnx(data: bytes, x: Any, weights: Any, shared_inputs: Mapping[str, Any] | None) -> Functional:
     values, shared = _weights_of(weights), named_arrays(shared_inputs or {}, "shared input")
     if isinstance(x, Mapping):
-        return Functional(data, named_arrays(x, "input"), values, shared, list(values))
+        return Functional(data, named_arrays(x, "input"), values, shared, list(values), named_by_caller=True)
     graph = _read_graph(data)
     names = [name for name in graph.inputs if name not in values and name not in shared]
     # A functional graph whose weights were forgotten: its parameters have fixed shapes, its batches do not.
     symbolic = [name for name in names if name not in graph.fixed]
     forgotten = [name for name in names if name in graph.fixed] if symbolic and len(names) > 1 else []
     if forgotten and not isinstance(x, (tuple, list)):
-        raise InvalidRequestError(
-            f"the graph's inputs {', '.join(forgotten)} have no value", "give parameters by name with weights="
-        )
-    return Functional(data, name_inputs(x, names, "input"), values, shared, list(values))
+        if not values:
+            raise InvalidRequestError(
+                f"the graph's inputs {', '.join(forgotten)} have no value", "give parameters by name with weights="
+            )
+        names = symbolic  # some were given, perhaps under wrong names: the server says which
+    return Functional(data, name_inputs(x, names, "input"), values, shared, list(values), named_by_caller=True)
 
 
 def to_functional(
@@ -154,6 +156,7 @@ def to_functional(
     frameworks = import_module("jacserve.frameworks")  # not before a live model needs it
     functional: Functional = frameworks.to_functional(model, x, method=method)
     functional.weights.update(_weights_of(weights))
+    functional.named_by_caller = weights is not None
     functional.shared_inputs.update(named_arrays(shared_inputs or {}, "shared input"))
     return functional
 

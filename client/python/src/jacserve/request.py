@@ -61,10 +61,9 @@ class Prepared:
         """The same request, but for one block alone."""
         spec = JacobianSpec()
         spec.CopyFrom(self.spec)
-        name = block[len(SECOND) :] if block.startswith(SECOND) else block
-        is_input = name in spec.wrt.inputs
+        is_input = block in spec.wrt.inputs or block.removeprefix(SECOND) in spec.wrt.inputs
         spec.wrt.Clear()
-        (spec.wrt.inputs if is_input else spec.wrt.parameters).append(name)
+        (spec.wrt.inputs if is_input else spec.wrt.parameters).append(block)
         return Prepared(spec, self.blobs, self.names_to_layers, self.computed)
 
     def fingerprint(self, rows: Range | None) -> str:
@@ -125,13 +124,11 @@ def _check(request: Request) -> None:
     _check_batch(request.inputs, "input")
     _check_batch(request.second_inputs, "second input")
     _check_second(request)
+    names = (*request.inputs, *(SECOND + name for name in request.second_inputs), *request.shared_inputs)
     for name in request.wrt_inputs:
-        if name not in request.inputs and name not in request.shared_inputs:
-            raise InvalidRequestError(f"wrt_inputs names '{name}', but the inputs are {_names(request)}")
-
-
-def _names(request: Request) -> str:
-    return ", ".join(f"'{name}'" for name in (*request.inputs, *request.shared_inputs))
+        if name not in names:
+            listed = ", ".join(f"'{known}'" for known in names)
+            raise InvalidRequestError(f"wrt_inputs names '{name}', but the inputs are {listed}")
 
 
 def prepare(request: Request, names_to_layers: Mapping[str, str] | None = None) -> Prepared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import export_torch
@@ -75,7 +76,18 @@ def test_a_method_other_than_forward_is_exported_and_leaves_the_rest_unconnected
     server: jacserve.LocalServer,
 ) -> None:
     network, x, y = Network().eval(), torch.randn(5, 3), torch.randn(2, 3)
-    jac = jacserve.jacobian(network, x, target=jacserve.pairwise(y, "dot"), method="encode", server=server)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # nobody misspelt what the method leaves out
+        jac = jacserve.jacobian(network, x, target=jacserve.pairwise(y, "dot"), method="encode", server=server)
+    with pytest.warns(UserWarning, match=r"lacks 2 of the \d+ weights.*back\.wieght"):
+        jacserve.jacobian(
+            network,
+            x,
+            target=jacserve.pairwise(y, "dot"),
+            method="encode",
+            weights={"back.wieght": np.zeros((4, 3), np.float32)},
+            server=server,
+        )
     np.testing.assert_allclose(jac.value, (network.encode(x) @ network.encode(y).T).detach(), atol=1e-5)
     assert jac["back.weight"] is None
     assert jac["embed.weight"].shape == (5, 2, 4, 3)

@@ -36,7 +36,7 @@ TEST(NoDevice, IsSaidByTheDeviceAndTheEngine) {
 TEST(NoDevice, AWorkerThatWasAskedForOneEndsAndSaysSo) {
   if (HasGpu()) return;
   const std::string command = std::string(std::getenv("JACSERVE_BIN")) +
-                              "/jacserve-worker --backend cuda --coordinator unix:/nowhere --log-level off 2>&1";
+                              "/jacserve-worker --device cuda --coordinator unix:/nowhere --log-level off 2>&1";
   FILE* worker = popen(command.c_str(), "r");
   ASSERT_NE(worker, nullptr);
   std::string said(4096, '\0');

@@ -39,8 +39,9 @@ def npy_header(dtype: np.dtype[Any], shape: Shape) -> bytes:
     return b"\x93NUMPY\x01\x00" + (len(text) + pad + 1).to_bytes(2, "little") + (text + " " * pad + "\n").encode()
 
 
-def write_npy(jac: Jacobian, path: str | os.PathLike[str], streams: int) -> None:
-    """ResourceError: no room. PreconditionError: another run writes there. InvalidRequestError: not a folder."""
+def write_npy(jac: Jacobian, path: str | os.PathLike[str], streams: int, overwrite: bool) -> None:
+    """ResourceError: no room. PreconditionError: another run writes there, or another request's result is there and is
+    not to be overwritten. InvalidRequestError: not a folder."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +50,7 @@ def write_npy(jac: Jacobian, path: str | os.PathLike[str], streams: int) -> None
         raise file_error(error, folder, "cannot be created") from error
     try:
         lock_or_raise(fd, folder)
-        _Folder(jac, folder).write(streams)
+        _Folder(jac, folder).write(streams, overwrite)
     finally:
         os.close(fd)
 
@@ -64,10 +65,12 @@ class _Folder:
         self.files = [f"{stem}.npy" for stem in file_stems(jac.blocks)]
         self.blocks = list(zip(jac.blocks.values(), self.files, strict=True))
 
-    def write(self, streams: int) -> None:
+    def write(self, streams: int, overwrite: bool) -> None:
         record = self._record()
         done = read_done(self.part / "progress.json", record, self.part)
         if not done:
+            if not overwrite and self._is_finished(record.fingerprint):
+                return
             self._start_anew()
         value = PartFile(
             self.part / VALUE_FILE, npy_header(self.jac.value.dtype, self.jac.target_shape), self._value_nbytes
@@ -99,6 +102,27 @@ class _Folder:
             if block.connected:
                 sizes[file] = len(npy_header(block.dtype, block.shape)) + block.nbytes
         return Record(self.jac.prepared.fingerprint(self.jac.rows_asked), self.jac.row_range, sizes)
+
+    def _is_finished(self, fingerprint: str) -> bool:
+        """Whether the answer is there already. PreconditionError: another request's is."""
+        path = self.folder / INDEX_FILE
+        if not path.exists():
+            return False
+        try:
+            index = json.loads(path.read_text())
+            files = [VALUE_FILE, *(block["file"] for block in index["blocks"] if block["file"])]
+            rows = index["row_count"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise PreconditionError(
+                f"{self.folder}: holds an {INDEX_FILE} which is of no result there and would be replaced",
+                "move it, or choose another folder",
+            ) from error
+        if index.get("fingerprint") != fingerprint:
+            raise PreconditionError(
+                f"{self.folder}: holds the result of another request ({rows} rows)",
+                "choose another folder, or pass overwrite=True to replace it once this one is complete",
+            )
+        return all((self.folder / file).exists() for file in files)
 
     def _start_anew(self) -> None:
         """What another request left unfinished is removed. PreconditionError: a file that no result wrote would be
@@ -141,6 +165,7 @@ class _Folder:
         jac = self.jac
         value = {"file": VALUE_FILE, "shape": jac.target_shape, "dtype": jac.value.dtype.name}
         index: dict[str, Any] = {
+            "fingerprint": jac.prepared.fingerprint(jac.rows_asked),
             "row_begin": jac.row_range[0],
             "row_count": len(jac),
             "target_shape": jac.target_shape,

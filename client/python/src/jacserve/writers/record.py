@@ -16,7 +16,8 @@ from jacserve.ranges import Range, RangeSet
 from jacserve.writers.part_file import PartFile, write_atomically
 
 _FORMAT = 1
-_SAVE_SECONDS = 5.0
+# Rows are recorded when the first are done, then ever more rarely: each time costs what came since, made durable.
+_FIRST_SAVE_SECONDS, _SAVE_SECONDS = 0.25, 5.0
 
 
 @dataclass
@@ -70,7 +71,8 @@ class RecordingSink:
         self._offsets = offsets
         self._lock = threading.Lock()
         self._save_lock = threading.Lock()
-        self._saved_at = time.monotonic()
+        self._save_at = 0.0
+        self._save_after = _FIRST_SAVE_SECONDS
         self.report: Callable[[int, int], None] | None = None
 
     def on_chunk(self, block: int, byte_begin: int, data: memoryview) -> None:
@@ -83,9 +85,11 @@ class RecordingSink:
             self._record.done.add(begin, end)
         if self.report is not None:
             self.report(begin, end)
-        if time.monotonic() - self._saved_at >= _SAVE_SECONDS and self._save_lock.acquire(blocking=False):
+        if time.monotonic() >= self._save_at and self._save_lock.acquire(blocking=False):
             try:
                 self._save()
+                self._save_at = time.monotonic() + self._save_after
+                self._save_after = min(2 * self._save_after, _SAVE_SECONDS)
             finally:
                 self._save_lock.release()
 
@@ -101,4 +105,3 @@ class RecordingSink:
             if part is not None:
                 part.sync()
         Record(self._record.fingerprint, self._record.rows, self._record.files, done).write(self._path)
-        self._saved_at = time.monotonic()
