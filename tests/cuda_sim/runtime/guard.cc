@@ -16,6 +16,8 @@ namespace {
 constexpr size_t kAlignment = 256;
 constexpr size_t kPage = 4096;
 constexpr size_t kLarge = 4 << 20;
+// Without keys every block of memory is protected and opened on its own, which takes longer than what computes there.
+constexpr int64_t kAlwaysGuarded = 256, kGuardedOnceIn = 64;
 
 size_t Pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -34,7 +36,7 @@ class Guard {
     char* const pages = static_cast<char*>(outer) + kPage;
     const std::lock_guard lock(mutex_);
     blocks_[pages] = inner;
-    Protect(pages, inner, key_ >= 0 || running_ > 0);
+    Protect(pages, inner, key_ >= 0 || open_);
     if (inner >= kLarge) madvise(pages, inner, MADV_HUGEPAGE);  // first touched several times as fast
     return pages + (inner - rounded);
   }
@@ -53,7 +55,7 @@ class Guard {
       return;
     }
     const std::lock_guard lock(mutex_);
-    if (running_++ == 0) ProtectAll(true);
+    if (running_++ == 0 && !open_) ProtectAll(true);
   }
 
   void Leave() {
@@ -62,7 +64,8 @@ class Guard {
       return;
     }
     const std::lock_guard lock(mutex_);
-    if (--running_ == 0) ProtectAll(false);
+    if (--running_ > 0) return;
+    if (++ends_ <= kAlwaysGuarded || ends_ % kGuardedOnceIn == 0) ProtectAll(false);
   }
 
   bool Contains(const void* address) {
@@ -100,13 +103,16 @@ class Guard {
     }
   }
   void ProtectAll(bool open) {
+    open_ = open;
     for (const auto& [pages, bytes] : blocks_) Protect(pages, bytes, open);
   }
 
   const int key_;
   struct sigaction before_ = {};
   std::mutex mutex_;
-  int running_ = 0;
+  int running_ = 0;   // threads that do device work
+  int64_t ends_ = 0;  // how often the last of them had done its own
+  bool open_ = false;
   std::map<char*, size_t, std::less<>> blocks_;
 };
 

@@ -1,6 +1,7 @@
 // Memory that only device work may touch: host code that reads or writes it dies with a message.
 // In: sizes. Out: blocks of pages with forbidden pages on both sides. Protection keys where the processor has them (a
-// right of each thread), else page protection (a right of the process: while device work runs nothing is guarded).
+// right of each thread), else page protection (a right of the process: while device work runs nothing is guarded, and
+// in a long run only after some of it).
 // JACSERVE_SIM_NO_KEYS in the environment: as without keys.
 #pragma once
 
