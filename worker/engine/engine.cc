@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/budget_status.h"
 #include "common/status.h"
 #include "worker/backend/cpu/cpu_backend.h"
 #include "worker/backend/cuda/cuda_backend.h"
+#include "worker/engine/backend_threads.h"
 #include "worker/engine/check_problem.h"
 #include "worker/engine/devices.h"
 #include "worker/engine/integer_bounds.h"
@@ -23,45 +23,7 @@
 namespace jacserve::worker {
 namespace {
 
-// Runs work(thread) on `threads` threads and returns the first error.
-absl::Status OnThreads(int threads, const Backend& backend, const std::function<absl::Status(int)>& work) {
-  std::mutex mutex;
-  absl::Status first = absl::OkStatus();
-  const auto run = [&](int thread) {
-    const absl::StatusOr<std::shared_ptr<void>> entered = backend.EnterThread();
-    absl::Status status = entered.ok() ? work(thread) : entered.status();
-    const std::lock_guard<std::mutex> lock(mutex);
-    first.Update(status);
-  };
-  std::vector<std::jthread> others;
-  for (int thread = 1; thread < threads; ++thread) others.emplace_back(run, thread);
-  run(0);
-  others.clear();
-  return first;
-}
-
 constexpr int64_t kDeviceRounding = 512;  // bytes
-
-// As if this many threads had entered the backend: what it keeps for each of them is there.
-class EnteredThreads {
- public:
-  static absl::StatusOr<EnteredThreads> Make(int threads, const Backend& backend) {
-    EnteredThreads result;
-    for (int thread = 0; thread < threads; ++thread) {
-      ASSIGN_OR_RETURN(std::shared_ptr<void> entered, backend.EnterThread());
-      result.entered_.push_back(std::move(entered));
-    }
-    return result;
-  }
-  EnteredThreads(EnteredThreads&&) = default;
-  ~EnteredThreads() {
-    while (!entered_.empty()) entered_.pop_back();  // the last one in is the first one out
-  }
-
- private:
-  EnteredThreads() = default;
-  std::vector<std::shared_ptr<void>> entered_;
-};
 
 class EngineImpl : public Engine {
  public:
