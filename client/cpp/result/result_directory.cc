@@ -114,7 +114,7 @@ absl::Status ResultDirectory::LookAtFinished(Replace replace) {
     if (all && fs::exists(Cat(path_, "/", kValueFile), error)) rows_finished_ = index->rows;
     return absl::OkStatus();
   }
-  if (replace == Replace::kResults) return absl::OkStatus();
+  if (index && replace == Replace::kResults) return absl::OkStatus();
   return absl::FailedPreconditionError(
       index ? Cat("--out ", path_, ": holds the result of another request (", index->rows,
                   " rows); choose another folder, or give --overwrite to replace it once this one is complete")

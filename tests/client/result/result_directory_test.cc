@@ -202,9 +202,11 @@ TEST(ResultDirectory, KnowsItsOwnFinishedResult) {
 TEST(ResultDirectory, AnIndexOfOthersIsNotReplaced) {
   const std::string folder = TestFolder();
   WriteText(folder + "/index.json", "{\"pages\": 3}");
-  const absl::Status status = ResultDirectory::Open(folder, "f", std::nullopt).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("index.json"));
+  for (const Replace replace : {Replace::kNothing, Replace::kResults}) {
+    const absl::Status status = ResultDirectory::Open(folder, "f", std::nullopt, replace).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("index.json"));
+  }
 }
 
 TEST(ResultDirectory, TheFirstRowsAreRecordedAtOnce) {
