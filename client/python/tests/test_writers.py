@@ -136,11 +136,7 @@ def test_a_killed_run_is_continued_with_the_missing_rows(
     code = textwrap.dedent(EAGER) + textwrap.dedent(WRITER % (SEED_SMALL, SEED_ROWS, form))
     kill_after = random.Random(form).uniform(0.02, 0.3)
     process = subprocess.Popen([sys.executable, "-c", code, server.address, out], env=environment())
-    record = {
-        "npy": out / ".part/progress.json",
-        "safetensors": tmp_path / "out.part.json",
-        "zarr": tmp_path / "out.part/jacserve-progress.json",
-    }[form]
+    record = tmp_path / RECORDS[form]
     wait_until(lambda: process.poll() is not None or (record.exists() and done_rows(record)), "rows are done", 120)
     time.sleep(kill_after)
     process.kill()
@@ -208,14 +204,37 @@ def test_what_the_command_line_left_is_continued(server: jacserve.Server, bin_fo
     assert_holds("npy", tmp_path / "out", jac)
 
 
-def test_what_another_request_left_is_removed(server: jacserve.Server, mlp: Case, tmp_path: Path) -> None:
-    part = tmp_path / "out/.part"
-    part.mkdir(parents=True)
-    (part / "progress.json").write_text('{"format": 1, "fingerprint": "other", "rows": [0, 15], "done": [[0, 15]]}')
-    (part / "old.npy").write_bytes(b"x" * 1000)
-    jac = mlp.jacobian(server)
-    jac.to_npy(tmp_path / "out")
-    assert_holds("npy", tmp_path / "out", jac)
+OF_ANOTHER = '{"format": 1, "fingerprint": "other", "rows": [0, 15], "done": %s, "files": {}}'
+RECORDS = {"npy": "out/.part/progress.json", "safetensors": "out.part.json", "zarr": "out.part/jacserve-progress.json"}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_rows_that_another_request_left_are_removed_only_when_asked(
+    server: jacserve.Server, mlp: Case, tmp_path: Path, form: str
+) -> None:
+    jac, out, record = mlp.jacobian(server), tmp_path / "out", tmp_path / RECORDS[form]
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(OF_ANOTHER % "[[0, 9]]")
+    rows = tmp_path / "out.part" if form == "safetensors" else record.with_name("old.npy")
+    rows.write_bytes(b"x" * 1000)
+    with pytest.raises(jacserve.PreconditionError, match=r"(?s)9 of 15 rows of another request.*overwrite=True"):
+        write(jac, form, out)
+    assert record.exists()
+    assert rows.read_bytes() == b"x" * 1000
+    write(jac, form, out, overwrite=True)
+    assert_holds(form, out, jac)
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_another_request_left_without_a_row_is_removed(
+    server: jacserve.Server, mlp: Case, tmp_path: Path, form: str
+) -> None:
+    jac, record = mlp.jacobian(server), tmp_path / RECORDS[form]
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(OF_ANOTHER % "[]")
+    write(jac, form, tmp_path / "out")
+    assert_holds(form, tmp_path / "out", jac)
     assert left_behind(tmp_path) == []
 
 
@@ -282,33 +301,43 @@ def test_files_of_others_are_not_replaced(server: jacserve.Server, mlp: Case, tm
     jac.to_npy(tmp_path, overwrite=True)  # its own result may be replaced
 
 
+@pytest.mark.parametrize("form", FORMATS)
 def test_a_finished_result_is_neither_repeated_nor_replaced_unasked(
-    server: jacserve.Server, mlp: Case, tmp_path: Path
+    server: jacserve.Server, mlp: Case, tmp_path: Path, form: str
 ) -> None:
-    jac, part = mlp.jacobian(server), mlp.jacobian(server, rows=(0, 2))
-    jac.to_npy(tmp_path)
-    written = (tmp_path / "index.json").stat().st_mtime_ns
-    jac.to_npy(tmp_path)
-    assert (tmp_path / "index.json").stat().st_mtime_ns == written
+    jac, part, out = mlp.jacobian(server), mlp.jacobian(server, rows=(0, 2)), tmp_path / "out"
+    write(jac, form, out)
+    first = out / "index.json" if form == "npy" else out
+    written = first.stat().st_mtime_ns
+    write(jac, form, out)
+    assert first.stat().st_mtime_ns == written
     with pytest.raises(jacserve.PreconditionError, match=r"(?s)another request \(15 rows\).*overwrite=True"):
-        part.to_npy(tmp_path)
-    assert_holds("npy", tmp_path, jac)
-    part.to_npy(tmp_path, overwrite=True)
-    assert_holds("npy", tmp_path, part)
+        write(part, form, out)
+    assert_holds(form, out, jac)
+    write(part, form, out, overwrite=True)
+    assert_holds(form, out, part)
+    assert left_behind(tmp_path) == []
+
+
+def test_a_result_that_lacks_a_file_is_computed_again(server: jacserve.Server, mlp: Case, tmp_path: Path) -> None:
+    jac = mlp.jacobian(server)
+    jac.to_npy(tmp_path)
     (tmp_path / "0.weight.npy").unlink()
-    part.to_npy(tmp_path)
-    assert_holds("npy", tmp_path, part)
+    jac.to_npy(tmp_path)
+    assert_holds("npy", tmp_path, jac)
 
 
-def test_an_index_of_others_is_not_replaced(server: jacserve.Server, mlp: Case, tmp_path: Path) -> None:
-    (tmp_path / "index.json").write_text('{"pages": 3}')
-    with pytest.raises(jacserve.PreconditionError, match=r"index\.json"):
-        mlp.jacobian(server).to_npy(tmp_path)
-
-
-def test_an_existing_zarr_is_not_overwritten(server: jacserve.Server, mlp: Case, tmp_path: Path) -> None:
-    with pytest.raises(jacserve.PreconditionError, match="exists"):
-        mlp.jacobian(server).to_zarr(tmp_path)
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_no_result_is_not_replaced(
+    server: jacserve.Server, mlp: Case, tmp_path: Path, form: str, overwrite: bool
+) -> None:
+    theirs = {"npy": "out/index.json", "safetensors": "out", "zarr": "out/pages.txt"}[form]
+    (tmp_path / theirs).parent.mkdir(exist_ok=True)
+    (tmp_path / theirs).write_text('{"pages": 3}')
+    with pytest.raises(jacserve.PreconditionError, match="no result"):
+        write(mlp.jacobian(server), form, tmp_path / "out", overwrite=overwrite)
+    assert (tmp_path / theirs).read_text() == '{"pages": 3}'
 
 
 def test_zarr_chunks_are_no_larger_than_asked(seed_rows: jacserve.Jacobian, tmp_path: Path) -> None:

@@ -203,37 +203,36 @@ class Jacobian:
 
         Raises:
             ResourceError: no room. PreconditionError: another run writes there; the folder holds another request's
-                result and overwrite is not set; or a file that no result wrote would be replaced.
+                result or rows and overwrite is not set; or a file that no result wrote would be replaced.
         """
         from jacserve.writers.npy import write_npy
 
         write_npy(self, path, streams, overwrite)
 
-    def to_safetensors(self, path: Path, *, streams: int = 2) -> None:
+    def to_safetensors(self, path: Path, *, streams: int = 2, overwrite: bool = False) -> None:
         """Writes one .safetensors file: each connected block under its name, the target as "target.value". It grows
-        as PATH.part beside its record PATH.part.json, from which an interrupted run is continued.
+        as PATH.part beside its record PATH.part.json, from which an interrupted run is continued. Where this very
+        result is there already, nothing is done.
 
-        Raises:
-            ResourceError: no room. PreconditionError: another run writes it.
+        Args and errors: as of to_npy().
         """
         from jacserve.writers.safetensors import write_safetensors
 
-        write_safetensors(self, path, streams)
+        write_safetensors(self, path, streams, overwrite)
 
-    def to_zarr(self, path: Path, *, chunk_size: int | str = "16MiB") -> None:
+    def to_zarr(self, path: Path, *, chunk_size: int | str = "16MiB", overwrite: bool = False) -> None:
         """Writes a zarr group: one array per connected block, and "target.value". It grows as PATH.part, from which an
-        interrupted run is continued. Needs the zarr package.
+        interrupted run is continued where memory_limit and chunk_size are as they were. Needs the zarr package. Where
+        this very result is there already, nothing is done.
 
         Args:
             path: of the folder.
             chunk_size: most bytes of a chunk, unless one row is larger.
-
-        Raises:
-            PreconditionError: something lies at `path` already.
+            overwrite: as of to_npy(), whose errors these are too.
         """
         from jacserve.writers.zarr import write_zarr
 
-        write_zarr(self, path, parse_size(chunk_size, "chunk_size"))
+        write_zarr(self, path, parse_size(chunk_size, "chunk_size"), overwrite)
 
     def __repr__(self) -> str:
         columns = sum(int(np.prod(b.parameter_shape, dtype=np.int64)) for b in self.blocks.values() if b.connected)

@@ -22,7 +22,7 @@ from jacserve.layout import Shape
 from jacserve.writers.file_names import file_stems
 from jacserve.writers.fill import fill
 from jacserve.writers.part_file import PartFile, file_error, lock_or_raise, sync_folder, write_atomically
-from jacserve.writers.record import Record, RecordingSink, read_done
+from jacserve.writers.record import Record, RecordingSink, is_finished, read_done
 
 if TYPE_CHECKING:
     from jacserve.jacobian import Jacobian
@@ -40,8 +40,8 @@ def npy_header(dtype: np.dtype[Any], shape: Shape) -> bytes:
 
 
 def write_npy(jac: Jacobian, path: str | os.PathLike[str], streams: int, overwrite: bool) -> None:
-    """ResourceError: no room. PreconditionError: another run writes there, or another request's result is there and is
-    not to be overwritten. InvalidRequestError: not a folder."""
+    """ResourceError: no room. PreconditionError: another run writes there, or another request's result or rows are
+    there and not to be overwritten. InvalidRequestError: not a folder."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,9 +67,9 @@ class _Folder:
 
     def write(self, streams: int, overwrite: bool) -> None:
         record = self._record()
-        done = read_done(self.part / "progress.json", record, self.part)
+        done = read_done(self.part / "progress.json", record, self.part, overwrite)
         if not done:
-            if not overwrite and self._is_finished(record.fingerprint):
+            if self._is_finished(record.fingerprint, overwrite):
                 return
             self._start_anew()
         value = PartFile(
@@ -103,30 +103,21 @@ class _Folder:
                 sizes[file] = len(npy_header(block.dtype, block.shape)) + block.nbytes
         return Record(self.jac.prepared.fingerprint(self.jac.rows_asked), self.jac.row_range, sizes)
 
-    def _is_finished(self, fingerprint: str) -> bool:
+    def _is_finished(self, fingerprint: str, overwrite: bool) -> bool:
         """Whether the answer is there already. PreconditionError: another request's is."""
         path = self.folder / INDEX_FILE
         if not path.exists():
             return False
-        try:
+        index, files = None, []
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             index = json.loads(path.read_text())
             files = [VALUE_FILE, *(block["file"] for block in index["blocks"] if block["file"])]
-            rows = index["row_count"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise PreconditionError(
-                f"{self.folder}: holds an {INDEX_FILE} which is of no result there and would be replaced",
-                "move it, or choose another folder",
-            ) from error
-        if index.get("fingerprint") != fingerprint:
-            raise PreconditionError(
-                f"{self.folder}: holds the result of another request ({rows} rows)",
-                "choose another folder, or pass overwrite=True to replace it once this one is complete",
-            )
-        return all((self.folder / file).exists() for file in files)
+        finished = is_finished(path, index if files else None, fingerprint, overwrite)
+        return finished and all((self.folder / file).exists() for file in files)
 
     def _start_anew(self) -> None:
-        """What another request left unfinished is removed. PreconditionError: a file that no result wrote would be
-        replaced."""
+        """What another request left unfinished is removed; read_done() permitted it. PreconditionError: a file that no
+        result wrote would be replaced."""
         if not self.part.exists():  # else a run may have ended while files got their names
             self._spare_files_of_others()
         try:

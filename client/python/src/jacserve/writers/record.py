@@ -1,6 +1,7 @@
-"""What an interrupted run left behind: which rows of which request are safely in the part files.
+"""What an earlier run left behind: its result, or which rows of which request are safely in the part files.
 
-In: rows as they become durable. Out: the record, written whole or not at all; in the command line's format.
+In: rows as they become durable. Out: the record, written whole or not at all, in the command line's format; and whether
+what lies there may be continued or replaced.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from jacserve.errors import PreconditionError
 from jacserve.ranges import Range, RangeSet
 from jacserve.writers.part_file import PartFile, write_atomically
 
@@ -40,22 +43,53 @@ class Record:
         write_atomically(path, json.dumps(record).encode())
 
 
-def read_done(path: Path, expected: Record, folder: Path) -> RangeSet:
-    """Rows that an earlier run of the same request left; empty when there is no record, or of another request, or when
-    a part file is not as it says: then all is done anew."""
+def read_done(path: Path, expected: Record, folder: Path, overwrite: bool) -> RangeSet:
+    """Rows that an earlier run of the same request left; empty when there is no record or a part file is not as it
+    says: then all is done anew. PreconditionError: rows of another request, which are not to be overwritten."""
     try:
         found = json.loads(path.read_text())
         begin, count = found["rows"]
-        same = found["format"] == _FORMAT and found["fingerprint"] == expected.fingerprint
         done = RangeSet((int(first), int(first) + int(size)) for first, size in found["done"])
-        if not same or (begin, begin + count) != expected.rows or found["files"] != dict(expected.files):
-            return RangeSet()
-        if any((folder / name).stat().st_size != size for name, size in expected.files.items()):
-            return RangeSet()
+        known, fingerprint, files = found["format"] == _FORMAT, found["fingerprint"], found["files"]
     except (OSError, ValueError, KeyError, TypeError):
+        return RangeSet()
+    if known and fingerprint != expected.fingerprint and len(done) and not overwrite:
+        raise PreconditionError(
+            f"{folder}: holds {len(done)} of {count} rows of another request that was interrupted",
+            "finish that one, choose another place, or pass overwrite=True",
+        )
+    same = known and fingerprint == expected.fingerprint and (begin, begin + count) == expected.rows
+    if not same or files != dict(expected.files) or not _are_there(folder, expected.files):
         return RangeSet()
     outside = any(first < expected.rows[0] or last > expected.rows[1] for first, last in done)
     return RangeSet() if outside else done
+
+
+def _are_there(folder: Path, files: Mapping[str, int]) -> bool:
+    try:
+        return all((folder / name).stat().st_size == size for name, size in files.items())
+    except OSError:
+        return False
+
+
+def is_finished(path: Path, found: Mapping[str, Any] | None, fingerprint: str, overwrite: bool) -> bool:
+    """Whether the result that lies at `path` is this request's, and not to be computed again.
+
+    found: what it says of itself, its `fingerprint` and `row_count`; None: it is no result. PreconditionError: it is
+    none, or another request's and not to be overwritten.
+    """
+    if found is None or "fingerprint" not in found:
+        raise PreconditionError(
+            f"{path}: is no result of jacserve and would be replaced", "move it, or choose another place"
+        )
+    if overwrite:
+        return False
+    if found["fingerprint"] != fingerprint:
+        raise PreconditionError(
+            f"{path}: holds the result of another request ({found.get('row_count', '?')} rows)",
+            "choose another place, or pass overwrite=True to replace it once this one is complete",
+        )
+    return True
 
 
 class RecordingSink:

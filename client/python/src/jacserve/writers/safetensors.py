@@ -15,13 +15,14 @@ from jacserve.arrays import raw_bytes
 from jacserve.errors import PreconditionError
 from jacserve.writers.fill import fill
 from jacserve.writers.part_file import PartFile, file_error, lock_or_raise, sync_folder
-from jacserve.writers.record import Record, RecordingSink, read_done
+from jacserve.writers.record import Record, RecordingSink, is_finished, read_done
 
 if TYPE_CHECKING:
     from jacserve.jacobian import Jacobian
 
 _VALUE = "target.value"
 _DTYPES = {"<f4": "F32", "<f8": "F64"}
+_MAX_HEADER_BYTES = 100_000_000  # as safetensors itself
 
 
 class _Plan:
@@ -52,6 +53,7 @@ class _Plan:
 
 def _metadata(jac: Jacobian) -> dict[str, str]:
     return {
+        "fingerprint": jac.prepared.fingerprint(jac.rows_asked),
         "target_shape": json.dumps(jac.target_shape),
         "row_begin": str(jac.row_range[0]),
         "row_count": str(len(jac)),
@@ -60,17 +62,20 @@ def _metadata(jac: Jacobian) -> dict[str, str]:
     }
 
 
-def write_safetensors(jac: Jacobian, path: str | os.PathLike[str], streams: int) -> None:
-    """ResourceError: no room. PreconditionError: another run writes it."""
+def write_safetensors(jac: Jacobian, path: str | os.PathLike[str], streams: int, overwrite: bool) -> None:
+    """ResourceError: no room. PreconditionError: another run writes it, or another request's result or rows are there
+    and not to be overwritten."""
     final = Path(path)
     if final.is_dir():
         raise PreconditionError(f"{final} is a folder")
+    fingerprint = jac.prepared.fingerprint(jac.rows_asked)
+    if final.exists() and is_finished(final, _read_metadata(final), fingerprint, overwrite):
+        return
     part_path = final.with_name(final.name + ".part")
     record_path = final.with_name(final.name + ".part.json")
     plan = _Plan(jac)
-    fingerprint = jac.prepared.fingerprint(jac.rows_asked)
     record = Record(fingerprint, jac.row_range, {part_path.name: len(plan.header) + plan.nbytes})
-    record.done = read_done(record_path, record, part_path.parent)
+    record.done = read_done(record_path, record, part_path.parent, overwrite)
     if not record.done and part_path.exists():
         _remove_unlocked(part_path)
     part = PartFile(part_path, plan.header, plan.nbytes)
@@ -90,6 +95,17 @@ def write_safetensors(jac: Jacobian, path: str | os.PathLike[str], streams: int)
             raise file_error(error, final, "cannot be put in place") from error
     finally:
         part.close()
+
+
+def _read_metadata(path: Path) -> dict[str, str] | None:
+    """None: not a safetensors file, or without metadata."""
+    try:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            found = json.loads(file.read(size)) if size <= _MAX_HEADER_BYTES else {}
+        return dict(found["__metadata__"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _remove_unlocked(path: Path) -> None:

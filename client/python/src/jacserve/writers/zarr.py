@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jacserve.errors import InvalidRequestError, PreconditionError
+from jacserve.errors import InvalidRequestError
 from jacserve.jacobian import batch_rows
 from jacserve.layout import Block, Shape
 from jacserve.ranges import Range
 from jacserve.writers.file_names import file_stems
 from jacserve.writers.part_file import file_error, lock_or_raise
-from jacserve.writers.record import Record, read_done
+from jacserve.writers.record import Record, is_finished, read_done
 
 if TYPE_CHECKING:
     from jacserve.jacobian import Jacobian
@@ -67,15 +67,17 @@ def steps_of(target_shape: Shape, step: Shape) -> Iterator[tuple[Range, tuple[sl
         at += count
 
 
-def write_zarr(jac: Jacobian, path: str | os.PathLike[str], chunk_nbytes: int) -> None:
-    """PreconditionError: something lies there, or another run writes it. InvalidRequestError: zarr is not installed."""
+def write_zarr(jac: Jacobian, path: str | os.PathLike[str], chunk_nbytes: int, overwrite: bool) -> None:
+    """PreconditionError: another run writes it, or another request's result or rows are there and not to be
+    overwritten. InvalidRequestError: zarr is not installed."""
     try:
         import zarr
     except ImportError as error:
         raise InvalidRequestError("to_zarr needs the zarr package", "pip install jacserve[zarr]") from error
     final = Path(path)
-    if final.exists():
-        raise PreconditionError(f"{final} exists already", "remove it or choose another path")
+    fingerprint = jac.prepared.fingerprint(jac.rows_asked)
+    if final.exists() and is_finished(final, _read_attributes(zarr, final), fingerprint, overwrite):
+        return
     part = final.with_name(final.name + ".part")
     try:
         part.mkdir(parents=True, exist_ok=True)
@@ -84,8 +86,10 @@ def write_zarr(jac: Jacobian, path: str | os.PathLike[str], chunk_nbytes: int) -
         raise file_error(error, part, "cannot be created") from error
     try:
         lock_or_raise(fd, part)
-        _Group(jac, part, chunk_nbytes, zarr).write()
+        _Group(jac, part, chunk_nbytes, zarr).write(overwrite)
         (part / _RECORD).unlink(missing_ok=True)
+        if final.exists():
+            shutil.rmtree(final)
         part.replace(final)
     except OSError as error:
         raise file_error(error, part, "cannot be written") from error
@@ -103,13 +107,13 @@ class _Group:
         self.zarr = zarr
         self.step = step_shape(jac.shape, batch_rows(jac.layout, jac.memory_limit))
 
-    def write(self) -> None:
+    def write(self, overwrite: bool) -> None:
         path = self.part / _RECORD
         # Steps and chunks belong to the request here: rows that are done must be whole chunks.
         shape = json.dumps([self.step, self.chunk_nbytes])
         fingerprint = self.jac.prepared.fingerprint(self.jac.rows_asked) + shape
         record = Record(fingerprint, (0, len(self.jac)), {})
-        record.done = read_done(path, record, self.part)
+        record.done = read_done(path, record, self.part, overwrite)
         arrays = self._open() if record.done else self._create()
         steps = [(rows, place) for rows, place in steps_of(self.jac.shape, self.step)]
         missing = [(rows, place) for rows, place in steps if not record.done.contains(*rows)]
@@ -142,6 +146,7 @@ class _Group:
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         group = self.zarr.open_group(str(self.part), mode="w")
         jac = self.jac
+        group.attrs["fingerprint"] = jac.prepared.fingerprint(jac.rows_asked)
         group.attrs["target_shape"] = list(jac.target_shape)
         group.attrs["row_begin"] = jac.row_range[0]
         group.attrs["row_count"] = len(jac)
@@ -156,6 +161,14 @@ class _Group:
             array.attrs["name"] = block.name
             arrays.append((block, array))
         return arrays
+
+
+def _read_attributes(zarr: Any, path: Path) -> dict[str, Any] | None:
+    """None: not a zarr group."""
+    try:
+        return dict(zarr.open_group(str(path), mode="r").attrs)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _create_array(group: Any, name: str, shape: Shape, chunks: Shape, dtype: np.dtype[Any]) -> Any:
