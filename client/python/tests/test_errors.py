@@ -243,7 +243,9 @@ def test_a_stream_that_fails_is_continued_with_the_missing_rows(
     [("DATA_LOSS", 1), ("INVALID_ARGUMENT", 1), ("RESOURCE_EXHAUSTED", 1), ("NOT_FOUND", 2), ("UNAVAILABLE", 10)],
 )
 @pytest.mark.parametrize("client", ["blocking", "async"])
-def test_only_what_may_pass_is_tried_again(monkeypatch: pytest.MonkeyPatch, client: str, code: str, calls: int) -> None:
+def test_only_what_may_pass_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, client: str, code: str, calls: int
+) -> None:
     monkeypatch.setattr(Retry.__init__, "__defaults__", (10, 0.001, 0.01, 0))
     asked = []
 
@@ -261,6 +263,8 @@ def test_only_what_may_pass_is_tried_again(monkeypatch: pytest.MonkeyPatch, clie
                 asyncio.run(jacserve.aio.jacobian(graph_with("Tanh", "t"), np.ones((2, 3), np.float32), **arguments))
     assert caught.value.code == code
     assert len(asked) == calls
+    told = ["waiting for the server: the server's words"] if code == "UNAVAILABLE" else []
+    assert [record.message for record in caplog.records if record.name == "jacserve"] == told
 
 
 def test_a_server_that_lost_its_uploads_is_given_them_again(server: jacserve.Server, mlp: Case) -> None:

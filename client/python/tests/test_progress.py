@@ -62,6 +62,23 @@ def test_a_bar_is_shown_where_it_is_wanted(
     assert shown or err == ""
 
 
+@pytest.mark.parametrize(
+    ("setting", "seconds", "said"),
+    [(True, 0.3, True), (True, 0.0, False), (False, 0.3, False), (lambda *_: None, 0.3, False)],
+)
+def test_what_takes_long_before_the_first_row_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    setting: progress.ProgressSetting,
+    seconds: float,
+    said: bool,
+) -> None:
+    monkeypatch.setattr(progress, "_DELAY_SECONDS", 0.05)
+    with progress.step("exporting", setting):
+        time.sleep(seconds)
+    assert capfd.readouterr().err == ("jacserve: exporting ...\n" if said else "")
+
+
 def test_rows_that_come_twice_do_not_exceed_the_whole() -> None:
     calls: list[tuple[int, int, int]] = []
     reporter = progress.Reporter(lambda *call: calls.append(call), 10, 4)

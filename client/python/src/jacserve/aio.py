@@ -21,14 +21,14 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from jacserve.api import RowsSetting, ask, jacobian_of
+from jacserve.api import HEADER_STEP, RowsSetting, ask, jacobian_of
 from jacserve.connection import TLS, Server, metadata_for
 from jacserve.errors import JacserveError, NotFoundError, RowsOutOfRangeError
 from jacserve.header import HeaderChecker
 from jacserve.jacobian import Jacobian, batch_rows
 from jacserve.layout import Block, Layout, Shape
 from jacserve.local_server import LocalServer
-from jacserve.progress import ProgressSetting, Reporter
+from jacserve.progress import ProgressSetting, Reporter, step
 from jacserve.ranges import Range
 from jacserve.receive import may_continue
 from jacserve.request import Prepared
@@ -105,7 +105,7 @@ async def _receive(server: Server, prepared: Prepared, checker: StreamChecker) -
                 raise
             if checker.progress > progress:
                 retry.progressed()
-            seconds = retry.next_wait()
+            seconds = retry.next_wait(error.message)
             if seconds is None:
                 raise type(error)(f"gave up after {retry.failures} tries: {error.message}", error.hint) from error
             await asyncio.sleep(seconds)
@@ -211,7 +211,7 @@ async def jacobian(
     wrt_inputs: str | Sequence[str] | bool = (),
     weights: Any = None,
     shared_inputs: Mapping[str, Any] | None = None,
-    precision: str = "fp32",
+    precision: str | None = None,
     rows: RowsSetting = None,
     server: Server | str | None = None,
     method: str | None = None,
@@ -220,9 +220,10 @@ async def jacobian(
 ) -> AsyncJacobian:
     """As jacserve.jacobian: same arguments, same errors."""
     asked = await asyncio.to_thread(
-        ask, model, x, target, wrt, wrt_inputs, weights, shared_inputs, precision, rows, method, memory_limit
+        ask, model, x, target, wrt, wrt_inputs, weights, shared_inputs, precision, rows, method, memory_limit, progress
     )
     chosen = await asyncio.to_thread(server_for, server)
     header = HeaderChecker(asked.prepared, asked.rows)
-    await _receive(chosen, asked.prepared, header)
+    with step(HEADER_STEP, progress):
+        await _receive(chosen, asked.prepared, header)
     return AsyncJacobian(jacobian_of(chosen, asked, header, progress))

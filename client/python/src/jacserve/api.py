@@ -18,7 +18,7 @@ from jacserve.errors import InvalidRequestError, RowsOutOfRangeError
 from jacserve.functional import Functional
 from jacserve.header import HeaderChecker
 from jacserve.jacobian import Jacobian
-from jacserve.progress import ProgressSetting
+from jacserve.progress import ProgressSetting, step
 from jacserve.ranges import Range
 from jacserve.receive import receive_header
 from jacserve.request import Prepared, Request, prepare
@@ -27,6 +27,7 @@ from jacserve.servers import server_for
 from jacserve.sizes import parse_size
 from jacserve.targets import Outputs, Pairwise, Target
 
+HEADER_STEP = "sending what the server lacks, and computing the target's value"
 RowsSetting = tuple[int, int] | range | slice | None
 
 
@@ -65,16 +66,18 @@ def ask(
     wrt_inputs: str | Sequence[str] | bool,
     weights: Any,
     shared_inputs: Mapping[str, Any] | None,
-    precision: str,
+    precision: str | None,
     rows: RowsSetting,
     method: str | None,
     memory_limit: int | str,
+    progress: ProgressSetting,
 ) -> Asked:
     """Exports, checks and digests; nothing is sent."""
     if target is not None and not isinstance(target, (Outputs, Pairwise)):
         raise InvalidRequestError("target= takes jacserve.outputs(...) or jacserve.pairwise(...)")
     target = target or Outputs()
-    functional = models.to_functional(model, x, weights=weights, shared_inputs=shared_inputs, method=method)
+    with step("exporting the model, once for each architecture", progress):
+        functional = models.to_functional(model, x, weights=weights, shared_inputs=shared_inputs, method=method)
     if isinstance(wrt_inputs, bool):
         wrt_inputs = list(functional.inputs) if wrt_inputs else ()
     request = Request(
@@ -86,7 +89,7 @@ def ask(
         target,
         _strings(wrt),
         _strings(wrt_inputs),
-        precision,
+        precision or functional.precision,
     )
     limit = parse_size(memory_limit, "memory_limit")
     return Asked(prepare(request, functional.names_to_layers), functional, _rows_of(rows), limit)
@@ -118,7 +121,7 @@ def jacobian(
     wrt_inputs: str | Sequence[str] | bool = (),
     weights: Any = None,
     shared_inputs: Mapping[str, Any] | None = None,
-    precision: str = "fp32",
+    precision: str | None = None,
     rows: RowsSetting = None,
     server: Server | str | None = None,
     method: str | None = None,
@@ -143,7 +146,8 @@ def jacobian(
             path of an .npz or .safetensors file. Of names that the graph lacks a warning tells.
         shared_inputs: inputs that are the same for every sample, by name.
         precision: "fp32"; "fp64"; "fp16" or "bf16", which keep values between operators in 16 bits, rows in float32;
-            "tf32", on GPU workers only, which rounds the factors of matrix products.
+            "tf32", on GPU workers only, which rounds the factors of matrix products. None: "fp64" for a live model
+            with parameters in float64, else "fp32".
         rows: (begin, end), range or slice: only these rows of the flattened target. The Jacobian then has shape
             (end - begin,), counted from begin.
         server: from jacserve.connect or jacserve.local, or "HOST:PORT". None: that of JACSERVE_SERVER, else a local one
@@ -158,6 +162,10 @@ def jacobian(
         jacserve lacks, all named. UnavailableError: no server. ProgramNotFoundError: none can be started.
         RowsOutOfRangeError, ResourceError, VersionMismatchError, AccessError: as they say.
     """
-    asked = ask(model, x, target, wrt, wrt_inputs, weights, shared_inputs, precision, rows, method, memory_limit)
+    asked = ask(
+        model, x, target, wrt, wrt_inputs, weights, shared_inputs, precision, rows, method, memory_limit, progress
+    )
     chosen = server_for(server)
-    return jacobian_of(chosen, asked, receive_header(chosen, asked.prepared, asked.rows), progress)
+    with step(HEADER_STEP, progress):
+        header = receive_header(chosen, asked.prepared, asked.rows)
+    return jacobian_of(chosen, asked, header, progress)

@@ -200,7 +200,7 @@ class Server:
                 return call()
             except grpc.RpcError as failed:
                 error = self.error_of(failed)
-                wait = retry.next_wait() if isinstance(error, errors.UnavailableError) else None
+                wait = retry.next_wait(error.message) if isinstance(error, errors.UnavailableError) else None
                 if wait is None:
                     raise error from failed
                 time.sleep(wait)

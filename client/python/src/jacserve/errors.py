@@ -5,6 +5,7 @@ In: a failed call's status. Out: the subclass of JacserveError that belongs to i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import grpc
@@ -136,6 +137,9 @@ _BY_CODE: dict[grpc.StatusCode, type[JacserveError]] = {
 }
 
 
+# Of ONNX, of TensorFlow and of JAX.
+_LOOPS = re.compile(r"\b(Loop|Scan|If|(Stateless)?(While|If)|TensorList\w*|while|scan|cond)\b")
+
 # What gRPC itself says of a method that a server lacks, where it says anything.
 _UNKNOWN_METHOD = ("method not found", "unknown method", "unknown service")
 
@@ -156,6 +160,16 @@ def version_mismatch(server_version: str, words: str) -> VersionMismatchError:
         if server_version
         else "install the same version on both sides",
     )
+
+
+def operators_hint(words: str) -> str:
+    """What to do about the operators that a message names."""
+    if _LOOPS.search(words):
+        return (
+            "loops and branches are not computed: unroll those whose number of steps is fixed, as a Python loop does "
+            "while it is traced"
+        )
+    return "docs/operators.md lists the operators; replace the layer, or leave it outside of the differentiated part"
 
 
 def layers_named_in(words: str, names_to_layers: Mapping[str, str]) -> list[str]:
@@ -181,7 +195,7 @@ def from_status(
         layers = layers_named_in(words, names_to_layers or {})
         return kind(
             words + (f" (layers: {', '.join(layers)})" if layers else ""),
-            "docs/operators.md lists the operators; replace the layer, or leave it outside of the differentiated part",
+            operators_hint(words),
         )
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "message larger" in lower:
         return MessageTooLargeError(

@@ -41,6 +41,9 @@ class Functional:
     parameter_names: list[str] = field(default_factory=list)
     """Keys of `weights` in the framework's order."""
 
+    precision: str = "fp32"
+    """What is computed in where the caller does not say: fp64 of a live model with parameters in float64."""
+
     named_by_caller: bool = False
     """Somebody wrote the weights' names, so that one that the graph lacks may be a slip. Of a live model's parameters
     it is one that the output does not need."""

@@ -155,6 +155,8 @@ def to_functional(
         return _from_onnx(data, x, weights, shared_inputs)
     frameworks = import_module("jacserve.frameworks")  # not before a live model needs it
     functional: Functional = frameworks.to_functional(model, x, method=method)
+    if any(array.dtype == np.float64 for array in functional.weights.values()):
+        functional.precision = "fp64"
     functional.weights.update(_weights_of(weights))
     functional.named_by_caller = weights is not None
     functional.shared_inputs.update(named_arrays(shared_inputs or {}, "shared input"))

@@ -1,4 +1,4 @@
-"""How far a computation is: rows, GB/s and time left.
+"""How far a computation is: rows, GB/s and time left; before that, what takes so long.
 
 In: rows as they are done. Out: a tqdm bar where tqdm is installed, else a line on standard error; or calls to the
 caller's own function; or nothing.
@@ -6,11 +6,12 @@ caller's own function; or nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 ProgressSetting = bool | Callable[[int, int, int], None] | None
@@ -25,6 +26,21 @@ def _is_wanted(setting: bool | None) -> bool:
     if environment:
         return environment not in ("0", "false", "no", "off")
     return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+@contextlib.contextmanager
+def step(what: str, setting: ProgressSetting) -> Iterator[None]:
+    """Says on standard error what is being done when it takes longer than a moment, where a bar would be shown."""
+    if callable(setting) or not _is_wanted(setting):
+        yield
+        return
+    timer = threading.Timer(_DELAY_SECONDS, lambda: print(f"jacserve: {what} ...", file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Reporter:

@@ -115,7 +115,7 @@ def receive(server: Connection, prepared: Prepared, checker: StreamChecker, canc
                 raise
             if checker.progress > progress:
                 retry.progressed()
-            seconds = retry.next_wait()
+            seconds = retry.next_wait(error.message)
             if seconds is None:
                 raise type(error)(f"gave up after {retry.failures} tries: {error.message}", error.hint) from error
             cancel.wait(seconds)

@@ -1,8 +1,12 @@
-"""How often and how long to wait before a call is made again. In: how often it failed so far. Out: when to give up."""
+"""How often and how long to wait before a call is made again. In: how often it failed so far, and why. Out: when to
+give up, and a word to whoever waits, by the logger `jacserve`."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+
+_FAILURES_TOLD_OF = 2  # after the first, all may be well at once
 
 
 @dataclass
@@ -17,9 +21,11 @@ class Retry:
     def progressed(self) -> None:
         self.failures = 0
 
-    def next_wait(self) -> float | None:
+    def next_wait(self, problem: str) -> float | None:
         """Seconds to wait before the next try; None: give up."""
         self.failures += 1
+        if self.failures == _FAILURES_TOLD_OF:
+            logging.getLogger("jacserve").warning("waiting for the server: %s", problem)
         if self.failures >= self.tries_without_progress:
             return None
         return float(min(self.first_wait_seconds * 2 ** (self.failures - 1), self.longest_wait_seconds))

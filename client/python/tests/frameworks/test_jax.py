@@ -126,6 +126,19 @@ def test_what_the_exporter_refuses_is_said() -> None:
         to_functional((reduce, np.eye(3, dtype=np.float32)), np.ones((2, 3), np.float32))
 
 
+def test_a_batch_that_the_function_does_not_take_is_said_in_jaxs_words() -> None:
+    with pytest.raises(jacserve.InvalidRequestError, match=r"JAX refuses the function: TypeError: .*shape"):
+        to_functional((lambda w, x: x @ w, np.eye(3, dtype=np.float32)), np.ones((2, 4), np.float32))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("double", [False, True])
+def test_numpys_float64_is_computed_as_jax_would(server: jacserve.LocalServer, double: bool) -> None:
+    with jax.enable_x64(double):
+        jac = jacserve.jacobian((lambda w, x: jnp.sin(x @ w), np.eye(3)), np.ones((2, 3)), server=server)
+        assert jac.dtype == jac.value.dtype == (np.float64 if double else np.float32)
+
+
 def test_parameters_are_needed_and_methods_are_not_there() -> None:
     with pytest.raises(jacserve.InvalidRequestError, match="needs its parameters"):
         to_functional(apply, np.ones((2, 3), np.float32))

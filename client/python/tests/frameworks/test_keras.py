@@ -17,7 +17,8 @@ import jacserve
 from jacserve.frameworks import cache_info, to_functional
 
 MODELS = """mlp_tanh_sigmoid seed_encoder_cosine seed_policy_head embedding_sqdist resnet_batch_norm
-separable_and_depthwise conv_dilated_pooled transformer_encoder gru_unrolled token_embedding_conv two_inputs_product"""
+separable_and_depthwise mobile_blocks_relu6 conv_dilated_pooled transformer_encoder gru_unrolled token_embedding_conv
+two_inputs_product"""
 
 
 @pytest.fixture(autouse=True)
@@ -254,11 +255,60 @@ def test_stopped_gradients_that_have_no_part_in_the_derivative_do_no_harm(server
 
 
 def test_an_operator_that_jacserve_lacks_is_named_with_its_layer(server: jacserve.LocalServer) -> None:
-    model = keras.Sequential([layers.LSTM(3, name="memory"), layers.Dense(2)])
-    x = batch(2, 5, 3)
+    model = keras.Sequential([layers.Dense(9), layers.Reshape((3, 3)), layers.Lambda(tf.linalg.det, name="volume")])
+    x = batch(2, 5)
     model(x)
-    with pytest.raises(jacserve.UnsupportedOperatorError, match="memory"):
+    with pytest.raises(jacserve.UnsupportedOperatorError, match=r"Det.*volume"):
         jacserve.jacobian(model, x, server=server)
+
+
+def test_a_loop_is_named_with_what_to_do(server: jacserve.LocalServer) -> None:
+    def halved(x: Any) -> Any:
+        return tf.while_loop(lambda x: tf.reduce_any(tf.abs(x) > 1), lambda x: [x / 2], [x])[0]
+
+    model = keras.Sequential([layers.Dense(3), layers.Lambda(halved, name="shrink")])
+    x = batch(2, 5)
+    model(x)
+    with pytest.raises(jacserve.UnsupportedOperatorError, match=r"(?s)shrink.*hint: loops .* unroll"):
+        jacserve.jacobian(model, x, server=server)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        layers.LSTM(3, return_sequences=True),
+        layers.GRU(3),
+        layers.Bidirectional(layers.SimpleRNN(2)),
+        tf_keras.layers.LSTM(3),
+    ],
+    ids=["lstm", "gru", "both_ways", "keras_2"],
+)
+def test_recurrent_layers_are_exported_without_their_loop(layer: Any, server: jacserve.LocalServer) -> None:
+    kinds = tf_keras if isinstance(layer, tf_keras.layers.Layer) else keras
+    model = kinds.Sequential([layer, kinds.layers.Dense(2)])
+    x = batch(2, 5, 3)
+    value = model(x)
+    jac = jacserve.jacobian(model, x, server=server)
+    assert getattr(layer, "unroll", False) is False
+    np.testing.assert_allclose(jac.value, value, atol=1e-5)
+    variables = [getattr(variable, "value", variable) for variable in model.trainable_variables]
+    variables = model.trainable_variables if kinds is tf_keras else variables
+    with tf.GradientTape(persistent=True) as tape:
+        value = model(x)
+    expected = tape.jacobian(value, variables, experimental_use_pfor=False)  # which its loops have no form of
+    for name, block in zip(jac.functional.parameter_names, expected, strict=True):
+        np.testing.assert_allclose(jac[name][...], block, atol=1e-5)
+
+
+@pytest.mark.quick
+def test_a_batch_that_the_model_does_not_take_is_said_in_kerass_words() -> None:
+    model = keras.Sequential([keras.Input((3,)), layers.Dense(2, name="head")])
+    with pytest.raises(
+        jacserve.InvalidRequestError, match=r"does not take such a batch: ValueError: Exc.* shape"
+    ) as found:
+        to_functional(model, batch(4, 5))
+    assert isinstance(found.value.__cause__, ValueError)
+    assert "\x1b" not in str(found.value)
 
 
 def test_a_missing_method_and_a_wrong_number_of_inputs_are_said() -> None:

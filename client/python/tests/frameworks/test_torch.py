@@ -125,6 +125,13 @@ def test_a_changed_architecture_is_exported_again(change: str, server: jacserve.
     np.testing.assert_allclose(value, network(x).detach(), atol=1e-5)
 
 
+def test_a_float64_module_is_computed_in_float64_unless_said(server: jacserve.LocalServer) -> None:
+    network, x = nn.Linear(3, 2).double(), torch.randn(4, 3, dtype=torch.float64)
+    assert jacserve.jacobian(network, x, server=server).dtype == np.float64
+    assert jacserve.jacobian(network, x, precision="fp32", server=server).dtype == np.float32
+    assert jacserve.jacobian(network.float(), x.float(), server=server).dtype == np.float32
+
+
 def test_keyword_arguments_and_named_outputs(server: jacserve.LocalServer) -> None:
     class Two(nn.Module):
         def __init__(self) -> None:

@@ -51,12 +51,11 @@ def lifted(dtype: np.dtype[Any], shape: Sequence[int], batch: int | None) -> boo
 
 def jacobians(closed: Closed, *, server: Server | str | None = None, progress: ProgressSetting = None) -> list[Blocks]:
     """For each output: {name: array of shape output shape + array shape}, None where the output does not reach it.
-    Computed in float64 when an array to differentiate by is.
+    Computed in float64 where an array to differentiate by is.
 
     Raises:
         What jacserve.jacobian raises.
     """
-    double = any(closed.arrays[key].dtype == np.float64 for key in closed.wrt)
     result = []
     for name, shape in closed.outputs:
         jac = jacobian(
@@ -64,7 +63,6 @@ def jacobians(closed: Closed, *, server: Server | str | None = None, progress: P
             None,
             target=output_target(name),
             wrt=[_escaped(block) for block in closed.wrt.values()],
-            precision="fp64" if double else "fp32",
             server=server,
             progress=progress,
         )

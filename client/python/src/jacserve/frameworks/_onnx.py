@@ -7,13 +7,14 @@ the model's own names. An export calls its inputs and nodes by number, so that t
 from __future__ import annotations
 
 import collections
+import contextlib
 import hashlib
 import json
 import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,13 +22,15 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from jacserve.errors import InvalidRequestError, UnsupportedOperatorError
+from jacserve.errors import InvalidRequestError, JacserveError, UnsupportedOperatorError, operators_hint
 
 FORMAT = "1"
 """Goes into every key: changes when what is exported for the same architecture does."""
 
 _LAYERS = "jacserve.layers"
 _KEPT = 64
+_MOST_LETTERS = 400
+"""Of a framework's words in an error."""
 
 
 class CacheInfo(NamedTuple):
@@ -227,7 +230,7 @@ def unsupported(operators: Iterable[tuple[str, str]], reason: str = "") -> Unsup
     named = "; ".join(f"{name} in {layer}" if layer else name for name, layer in operators)
     return UnsupportedOperatorError(
         f"no ONNX form of: {named}" + (f" ({reason})" if reason else ""),
-        "write the layer with other operations, or leave it outside of the differentiated part",
+        operators_hint(named),
     )
 
 
@@ -287,6 +290,26 @@ def stopped(layers: Iterable[str]) -> UnsupportedOperatorError:
         "gradients are stopped (stop_gradient, detach or no_grad)" + (f" in {where}" if where else ""),
         "ONNX has no form of that, and derivatives would pass: give what is stopped as an input of its own",
     )
+
+
+@contextlib.contextmanager
+def refusals(what: str) -> Iterator[None]:
+    """Turns what a framework raises into an InvalidRequestError: `what` and the framework's words."""
+    try:
+        yield
+    except JacserveError:
+        raise
+    except Exception as problem:  # frameworks raise many kinds
+        raise InvalidRequestError(f"{what}: {in_short(problem)}") from problem
+
+
+def in_short(problem: BaseException) -> str:
+    """Its kind and words on one line, without colours and the trace that TensorFlow puts before them."""
+    words = re.sub(r"\x1b\[[0-9;]*m", "", str(problem))
+    if words.startswith("in user code:"):
+        words = re.split(r"^\s*\w+(?:Error|Exception): ", words, flags=re.MULTILINE)[-1]
+    words = " ".join(words.split())
+    return f"{type(problem).__name__}: {words if len(words) <= _MOST_LETTERS else words[: _MOST_LETTERS - 3] + '...'}"
 
 
 def first_word_after(pattern: str, text: str) -> str:

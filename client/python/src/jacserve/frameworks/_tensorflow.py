@@ -95,16 +95,31 @@ class Trace:
                 folded = tf_loader.tf_optimize(inputs, outputs, self.graph_def)
             with tf.Graph().as_default() as graph:
                 tf.import_graph_def(folded, name="")
-                converted = tfonnx.process_tf_graph(
-                    graph, continue_on_error=True, opset=OPSET, input_names=inputs, output_names=outputs
-                )
-                model: onnx.ModelProto = optimizer.optimize_graph(converted).make_model("jacserve")
+                with _onnx.refusals("tf2onnx does not export the model"):
+                    converted = tfonnx.process_tf_graph(
+                        graph,
+                        continue_on_error=True,
+                        custom_op_handlers={"Erfc": (_one_minus_erf, [])},
+                        opset=OPSET,
+                        input_names=inputs,
+                        output_names=outputs,
+                    )
+                    model: onnx.ModelProto = optimizer.optimize_graph(converted).make_model("jacserve")
         _onnx.check_operators(model, self.layers)
         produced = {value.name: value for value in model.graph.output}
         ordered = [produced[tensor] for _, tensor in self.outputs]
         del model.graph.output[:]
         model.graph.output.extend(ordered)
         return model
+
+
+def _one_minus_erf(ctx: Any, node: Any, name: str, _: Any) -> None:
+    """erfc(x) = 1 - erf(x), which tf2onnx has no form of: TensorFlow's exact gelu is made of it."""
+    erf = ctx.make_node("Erf", [node.input[0]]).output[0]
+    shapes, dtypes = node.output_shapes, node.output_dtypes
+    one = ctx.make_const(f"{name}_one", np.array(1, onnx.helper.tensor_dtype_to_np_dtype(dtypes[0]))).output[0]
+    ctx.remove_node(node.name)
+    ctx.make_node("Sub", [one, erf], name=name, outputs=node.output, shapes=shapes, dtypes=dtypes)
 
 
 def trace(function: Callable[..., Any], signature: Sequence[Any], *, closed: bool = False) -> Trace:

@@ -90,7 +90,7 @@ def open_program(caller: torch.nn.Module, values: list[Any], leaves: list[Any], 
                 return torch.export.export(caller, (*values, *leaves), strict=False)
             except Exception as problem:
                 raise InvalidRequestError(
-                    f"torch.export refuses the module: {_first_line(problem)}",
+                    f"torch.export refuses the module: {_onnx.in_short(problem)}",
                     "control flow that depends on the values of tensors cannot be exported",
                 ) from open_problem
 
@@ -100,12 +100,7 @@ def fixed_program(module: torch.nn.Module, values: list[Any]) -> Any:
         with _quiet():
             return torch.export.export(module, tuple(values), strict=False)
     except Exception as problem:  # torch raises many kinds
-        raise InvalidRequestError(f"torch.export refuses the function: {_first_line(problem)}") from problem
-
-
-def _first_line(problem: Exception) -> str:
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    return f"{type(problem).__name__}: {lines[0] if lines else ''}"[:400]
+        raise InvalidRequestError(f"torch.export refuses the function: {_onnx.in_short(problem)}") from problem
 
 
 def output_nodes(program: Any) -> list[Any]:
@@ -220,7 +215,7 @@ def _refusal(program: Any, problem: BaseException) -> Exception:
         seen = seen.__cause__  # type: ignore[assignment]
     operator = _onnx.first_word_after(r"No ONNX function found for <OpOverload\(op='([^']+)'", words)
     if not operator:
-        return InvalidRequestError(f"torch.onnx does not export the module: {_first_line(problem)}")
+        return InvalidRequestError(f"torch.onnx does not export the module: {_onnx.in_short(problem)}")
     word = operator.rpartition(".")[2].rpartition("_")[2]  # of prims.bessel_i1e, which comes from aten::special_i1e
     layers = [
         _module_of(node)

@@ -139,7 +139,8 @@ class Traced:
             traced = jax.make_jaxpr(function, return_shape=True)(*opened)
         except Exception:  # JAX raises many kinds when a size cannot stay open
             self._symbolic = [array.shape for array in arrays]
-            traced = jax.make_jaxpr(function, return_shape=True)(*fixed)
+            with _onnx.refusals("JAX refuses the function"):
+                traced = jax.make_jaxpr(function, return_shape=True)(*fixed)
         self.jaxpr, shapes = traced
         _jaxpr.check_stops(self.jaxpr)
         paths = jax.tree_util.tree_flatten_with_path(shapes)[0]
@@ -172,9 +173,8 @@ class Traced:
 
     def _refusal(self, problem: Exception) -> Exception:
         name = _onnx.first_word_after(r"primitive '([^']+)'", str(problem))
-        lines = str(problem).strip().splitlines()
         if not name:
-            return InvalidRequestError(f"jax2onnx does not export the function: {lines[0] if lines else problem!r}")
+            return InvalidRequestError(f"jax2onnx does not export the function: {_onnx.in_short(problem)}")
         return _onnx.unsupported([(name, _jaxpr.line_of(self.jaxpr, name))])
 
 
@@ -221,8 +221,9 @@ def close(
 
 
 def array_of(leaf: Any) -> NDArray[Any]:
-    """A numpy array in the type that JAX would give it."""
-    return np.ascontiguousarray(leaf if isinstance(leaf, (np.ndarray, jax.Array)) else jax.numpy.asarray(leaf))
+    """A numpy array in the type that JAX would give it: float32 for numpy's float64, unless jax_enable_x64 is set."""
+    array = np.asarray(leaf if isinstance(leaf, (np.ndarray, jax.Array)) else jax.numpy.asarray(leaf))
+    return np.ascontiguousarray(array, jax.dtypes.canonicalize_dtype(array.dtype))
 
 
 def path_text(path: Any) -> str:

@@ -7,9 +7,10 @@ are read, such as what a batch normalization has learned of its inputs, are shar
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,8 @@ def to_functional(model: Any, x: Any, *, method: str | None = None, params: Any 
     function = _method(model, method)
     arguments = x if isinstance(x, tuple) else (x,)
     if not getattr(model, "built", True):
-        function(*arguments)
+        with _onnx.refusals(f"{type(model).__name__} does not take such a batch"):
+            function(*arguments)
     trainable = [variable_of(variable) for variable in model.trainable_variables]
     leaves = [_array(leaf, trainable) for leaf in tf.nest.flatten(list(arguments))]
     taken = variable_names(model.trainable_variables)
@@ -51,7 +53,8 @@ def to_functional(model: Any, x: Any, *, method: str | None = None, params: Any 
         return function(*tf.nest.pack_sequence_as(list(arguments), tensors))
 
     signature = [tf.TensorSpec((None, *leaf.shape[1:]) if leaf.ndim else (), leaf.dtype) for leaf in leaves]
-    trace = _tensorflow.trace(flat, signature)
+    with _unrolled(model), _onnx.refusals(f"{type(model).__name__} does not take such a batch"):
+        trace = _tensorflow.trace(flat, signature)
     trace.layers = _layers(model, trace.layers)
     trace.check_stops()
     exported = _onnx.EXPORTS.get(trace.key(), trace.export)
@@ -166,6 +169,24 @@ def _nested_names(argument: Any, name: str) -> list[str]:
     if isinstance(argument, (list, tuple)):
         return [leaf for index, part in enumerate(argument) for leaf in _nested_names(part, f"{name}.{index}")]
     return [name]
+
+
+@contextlib.contextmanager
+def _unrolled(model: Any) -> Iterator[None]:
+    """Recurrent layers without their loop over time, which has no form among jacserve's operators; then as before."""
+    changed = []
+    for layer in model._flatten_layers() if hasattr(model, "_flatten_layers") else []:
+        if getattr(layer, "unroll", None) is False:
+            # Of Keras 2 alone: a loop of its own where a GPU's kernel might be chosen.
+            for name, value in (("unroll", True), ("_could_use_gpu_kernel", False)):
+                if hasattr(layer, name):
+                    changed.append((layer, name, getattr(layer, name)))
+                    setattr(layer, name, value)
+    try:
+        yield
+    finally:
+        for layer, name, value in changed:
+            setattr(layer, name, value)
 
 
 def _given(params: Any, weights: Arrays) -> Arrays:
