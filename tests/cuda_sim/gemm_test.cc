@@ -105,25 +105,6 @@ TEST_F(GemmTest, BatchesAgreeWithPlainLoops) {
   EXPECT_EQ(pointers.Values(), expected);
 }
 
-TEST_F(GemmTest, GroupsHaveShapesOfTheirOwn) {
-  const std::vector<float> a = Random<float>(6, 6), b = Random<float>(6, 7);
-  const OnDevice<float> da(a), db(b), dc(9 + 4);
-  const OnDevice<const float*> pa({da.get(), da.get()}), pb({db.get(), db.get()});
-  const OnDevice<float*> pc({dc.get(), dc.get() + 9});
-  const cublasOperation_t op_a[] = {CUBLAS_OP_N, CUBLAS_OP_T}, op_b[] = {CUBLAS_OP_N, CUBLAS_OP_N};
-  const int mn[] = {3, 2}, k[] = {2, 3}, lda[] = {3, 3}, ldb[] = {2, 3}, sizes[] = {1, 1};
-  const float alpha[] = {1, 2}, beta[] = {0, 0};
-  EXPECT_EQ(cublasSgemmGroupedBatched(handle_, op_a, op_b, mn, mn, k, alpha, pa.get(), lda, pb.get(), ldb, beta,
-                                      pc.get(), mn, 2, sizes),
-            CUBLAS_STATUS_SUCCESS);
-  std::vector<float> expected =
-      Expected({CUBLAS_OP_N, CUBLAS_OP_N, 3, 3, 2, 3, 2, 3}, 1.0, a.data(), b.data(), 0.0, std::vector<float>(9));
-  const std::vector<float> second =
-      Expected({CUBLAS_OP_T, CUBLAS_OP_N, 2, 2, 3, 3, 3, 2}, 2.0, a.data(), b.data(), 0.0, std::vector<float>(4));
-  expected.insert(expected.end(), second.begin(), second.end());
-  EXPECT_EQ(dc.Values(), expected);
-}
-
 // 1 + 2^-12 is a float32 number and no TF32 number.
 TEST_F(GemmTest, Tf32OnlyOnRequest) {
   const float factor = 1.0f + 0x1p-12f;
@@ -141,18 +122,6 @@ TEST_F(GemmTest, Tf32OnlyOnRequest) {
   EXPECT_EQ(Read().tf32_products, 1);
   ASSERT_EQ(cublasSetMathMode(handle_, CUBLAS_PEDANTIC_MATH), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(product(), factor);
-}
-
-TEST_F(GemmTest, MixedTypesSumInFloat) {
-  const OnDevice<uint16_t> a({0x3f80, 0x4000}), b({0x3f80, 0x4040});  // bfloat16: 1, 2 and 1, 3
-  const OnDevice<float> c(1);
-  EXPECT_EQ(cublasGemmEx(handle_, CUBLAS_OP_T, CUBLAS_OP_N, 1, 1, 2, &one_, a.get(), CUDA_R_16BF, 2, b.get(),
-                         CUDA_R_16BF, 2, &zero_, c.get(), CUDA_R_32F, 1, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-            CUBLAS_STATUS_SUCCESS);
-  EXPECT_EQ(c.Values(), std::vector<float>{7.0f});
-  EXPECT_EQ(cublasGemmEx(handle_, CUBLAS_OP_T, CUBLAS_OP_N, 1, 1, 2, &one_, a.get(), CUDA_R_16BF, 2, b.get(),
-                         CUDA_R_32F, 2, &zero_, c.get(), CUDA_R_32F, 1, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-            CUBLAS_STATUS_NOT_SUPPORTED);
 }
 
 TEST_F(GemmTest, RefusesWhatItDocuments) {

@@ -16,23 +16,6 @@ namespace {
 bool Transposed(cublasOperation_t op) { return op != CUBLAS_OP_N; }
 bool Known(cublasOperation_t op) { return op == CUBLAS_OP_N || op == CUBLAS_OP_T || op == CUBLAS_OP_C; }
 
-bool TypesAgree(const GemmCall& call) {
-  const cudaDataType a = call.a.type, c = call.c.type;
-  if (call.b.type != a) return false;
-  switch (call.compute) {
-    case CUBLAS_COMPUTE_64F:
-    case CUBLAS_COMPUTE_64F_PEDANTIC:
-      return a == CUDA_R_64F && c == CUDA_R_64F;
-    case CUBLAS_COMPUTE_32F:
-    case CUBLAS_COMPUTE_32F_PEDANTIC:
-      return (a == CUDA_R_32F && c == a) || ((a == CUDA_R_16F || a == CUDA_R_16BF) && (c == a || c == CUDA_R_32F));
-    case CUBLAS_COMPUTE_32F_FAST_TF32:
-      return a == CUDA_R_32F && c == CUDA_R_32F;
-    default:
-      return false;
-  }
-}
-
 // Rows and columns of a matrix as it is stored.
 struct Stored {
   int64_t rows = 0, columns = 0;
@@ -66,7 +49,7 @@ bool ArrayBatchesOverlap(const GemmCall& call) {
   std::transform(call.c.array, call.c.array + call.batches, begins.begin(),
                  [](const void* p) { return static_cast<const char*>(p); });
   std::sort(begins.begin(), begins.end());
-  const int64_t size = SizeOf(call.c.type);
+  const int64_t size = SizeOf(call.type);
   const int64_t footprint = Stored{call.m, call.n}.Elements(call.c.ld) * size;
   for (size_t i = 0; i < begins.size(); ++i) {
     for (size_t j = i + 1; j < begins.size() && begins[j] < begins[i] + footprint; ++j) {
@@ -78,9 +61,9 @@ bool ArrayBatchesOverlap(const GemmCall& call) {
 }
 
 // A strided operand: begins at the lowest of its matrices.
-Range StridedRange(const GemmOperand& x, Stored stored, int64_t batches) {
-  const int64_t size = SizeOf(x.type);
-  const int64_t reach = (batches - 1) * x.stride;
+Range StridedRange(const GemmCall& call, const GemmOperand& x, Stored stored) {
+  const int64_t size = SizeOf(call.type);
+  const int64_t reach = (call.batches - 1) * x.stride;
   return {static_cast<const char*>(x.data) + std::min<int64_t>(0, reach) * size,
           (std::abs(reach) + stored.Elements(x.ld)) * size};
 }
@@ -91,11 +74,11 @@ bool CheckOperand(World& world, int device, const GemmCall& call, const char* na
   if (call.pointers) {
     return world.CheckDevice(device, "the pointer array of " + what, x.array, call.batches * sizeof(void*));
   }
-  if (reinterpret_cast<uintptr_t>(x.data) % SizeOf(x.type) != 0) {
+  if (reinterpret_cast<uintptr_t>(x.data) % SizeOf(call.type) != 0) {
     world.Misuse(what + " is not aligned to its numbers");
     return false;
   }
-  const Range range = StridedRange(x, stored, call.batches);
+  const Range range = StridedRange(call, x, stored);
   return world.CheckDevice(device, what, range.begin, range.bytes);
 }
 
@@ -104,7 +87,7 @@ bool CheckArrays(const GemmCall& call, int device) {
   World& world = World::Get();
   const Lock lock(world.mutex);
   const auto check = [&](const char* name, const GemmOperand& x, Stored stored) {
-    const int64_t bytes = stored.Elements(x.ld) * SizeOf(x.type);
+    const int64_t bytes = stored.Elements(x.ld) * SizeOf(call.type);
     return std::all_of(x.array, x.array + call.batches, [&](const void* p) {
       return world.CheckDevice(device, std::string("matrix ") + name + " of a batched product", p, bytes);
     });
@@ -120,7 +103,7 @@ bool CheckArrays(const GemmCall& call, int device) {
 }
 
 double Scalar(const GemmCall& call, const void* pointer) {
-  return call.c.type == CUDA_R_64F ? *static_cast<const double*>(pointer) : *static_cast<const float*>(pointer);
+  return call.type == CUDA_R_64F ? *static_cast<const double*>(pointer) : *static_cast<const float*>(pointer);
 }
 
 void Run(const GemmCall& call, Product product, bool read_scalars, int device) {
@@ -130,7 +113,7 @@ void Run(const GemmCall& call, Product product, bool read_scalars, int device) {
     product.beta = Scalar(call, call.beta);
   }
   const auto at = [&](const GemmOperand& x, int64_t batch) -> const void* {
-    return call.pointers ? x.array[batch] : static_cast<const char*>(x.data) + batch * x.stride * SizeOf(x.type);
+    return call.pointers ? x.array[batch] : static_cast<const char*>(x.data) + batch * x.stride * SizeOf(call.type);
   };
   for (int64_t batch = 0; batch < call.batches; ++batch) {
     Multiply(product, at(call.a, batch), at(call.b, batch), const_cast<void*>(at(call.c, batch)));
@@ -145,10 +128,10 @@ bool AllGiven(const GemmCall& call) {
 bool CheckMemory(World& world, const GemmCall& call, cublasHandle_t handle) {
   const int device = handle->device;
   const bool on_host = handle->pointer_mode == CUBLAS_POINTER_MODE_HOST;
-  const int64_t scalar = SizeOf(call.c.type == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F);
   for (const void* pointer : {call.alpha, call.beta}) {
     const std::string what = "alpha or beta of a product";
-    if (!(on_host ? world.CheckHost(what, pointer) : world.CheckDevice(device, what, pointer, scalar))) return false;
+    if (!(on_host ? world.CheckHost(what, pointer) : world.CheckDevice(device, what, pointer, SizeOf(call.type))))
+      return false;
   }
   if (call.k > 0 && !(CheckOperand(world, device, call, "A", call.a, StoredA(call)) &&
                       CheckOperand(world, device, call, "B", call.b, StoredB(call)))) {
@@ -166,7 +149,6 @@ bool CheckMemory(World& world, const GemmCall& call, cublasHandle_t handle) {
 
 cublasStatus_t Gemm(World& world, Lock& lock, cublasHandle_t handle, const GemmCall& call) {
   if (!ShapesAgree(call)) return CUBLAS_STATUS_INVALID_VALUE;
-  if (!TypesAgree(call)) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (call.m == 0 || call.n == 0 || call.batches == 0) return CUBLAS_STATUS_SUCCESS;
   if (call.alpha == nullptr || call.beta == nullptr || !AllGiven(call)) return CUBLAS_STATUS_INVALID_VALUE;
   const StreamPtr stream = world.FindStream(handle->stream);
@@ -175,10 +157,8 @@ cublasStatus_t Gemm(World& world, Lock& lock, cublasHandle_t handle, const GemmC
   Product product = {.transpose_a = Transposed(call.op_a), .transpose_b = Transposed(call.op_b)};
   std::tie(product.m, product.n, product.k) = std::tie(call.m, call.n, call.k);
   std::tie(product.lda, product.ldb, product.ldc) = std::tie(call.a.ld, call.b.ld, call.c.ld);
-  std::tie(product.type_a, product.type_b, product.type_c) = std::tie(call.a.type, call.b.type, call.c.type);
-  product.tf32 = call.a.type == CUDA_R_32F &&
-                 (call.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ||
-                  (call.compute == CUBLAS_COMPUTE_32F && (handle->math & 0xf) == CUBLAS_TF32_TENSOR_OP_MATH));
+  product.type = call.type;
+  product.tf32 = call.type == CUDA_R_32F && (handle->math & 0xf) == CUBLAS_TF32_TENSOR_OP_MATH;
   if (product.tf32) ++world.counters.tf32_products;
   const bool on_host = handle->pointer_mode == CUBLAS_POINTER_MODE_HOST;
   if (on_host) {
@@ -190,7 +170,7 @@ cublasStatus_t Gemm(World& world, Lock& lock, cublasHandle_t handle, const GemmC
   for (const auto& [x, stored] :
        {std::pair(call.a, StoredA(call)), {call.b, StoredB(call)}, {call.c, Stored{call.m, call.n}}}) {
     task.ranges.push_back(call.pointers ? Range{x.array, static_cast<int64_t>(call.batches * sizeof(void*))}
-                                        : StridedRange(x, stored, call.batches));
+                                        : StridedRange(call, x, stored));
   }
   world.EnqueueLaunch(stream, std::move(task), lock);
   return CUBLAS_STATUS_SUCCESS;

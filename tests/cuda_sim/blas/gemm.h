@@ -15,7 +15,6 @@ namespace jacserve::cuda_sim {
 struct GemmOperand {
   const void* data = nullptr;
   const void* const* array = nullptr;
-  cudaDataType type = CUDA_R_32F;
   int64_t ld = 0;
   int64_t stride = 0;
 };
@@ -28,7 +27,7 @@ struct GemmCall {
   GemmOperand a, b, c;
   bool pointers = false;  // the operands are arrays
   int64_t batches = 1;
-  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+  cudaDataType type = CUDA_R_32F;  // or CUDA_R_64F: of all numbers
 };
 
 // Success: it is in the handle's stream.
