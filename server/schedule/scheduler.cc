@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/backend_status.h"
 #include "common/budget_status.h"
 #include "common/status.h"
 #include "server/schedule/schedule_metrics.h"
@@ -194,7 +195,10 @@ std::optional<Work> Scheduler::NextWork(WorkerKey key) {
     if (worker == state_.workers.end() || IsEnded(worker->second.phase)) return std::nullopt;
     if (std::optional<Lease> lease = Assign(state_, key, Now())) {
       Work work{*lease, jobs_.at(lease->job), worker->second.details.id};
-      if (lease->shard == kPrepareShard) work.job->set_workers(ReadyWorkers(state_));
+      if (lease->shard == kPrepareShard) {
+        work.job->set_workers(ReadyWorkersLike(state_, key));
+        if (WorkWaits(state_)) changed_.notify_all();  // what was left for this worker alone is so no longer
+      }
       return work;
     }
     changed_.wait(lock);
@@ -277,10 +281,11 @@ Effects Scheduler::FinishLocked(const Work& work, const RelayResult& result) {
 
 Effects Scheduler::FailedLocked(const Work& work, const absl::Status& status) {
   const double now = Now();
-  if (IsFinal(status)) return FailJob(state_, work.lease.job, status, now);
+  // In its words alone: what it says for the coordinator is no client's affair.
+  const absl::Status words(status.code(), status.message());
+  if (IsWrongBackend(status)) return LeaseRefused(state_, work.lease.id, kNoBudget, words, now);
+  if (IsFinal(status)) return FailJob(state_, work.lease.job, words, now);
   if (absl::IsResourceExhausted(status)) {
-    // In its words alone: what it says for the coordinator is no client's affair.
-    const absl::Status words(status.code(), status.message());
     return LeaseRefused(state_, work.lease.id, SmallestBudgetOf(status).value_or(0), words, now);
   }
   spdlog::warn("worker {} failed on rows {} to {}: {}", work.worker_id, work.lease.rows.begin, work.lease.rows.end(),

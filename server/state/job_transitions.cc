@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/size_text.h"
 #include "common/status.h"
+#include "server/state/fitness.h"
 #include "server/state/transitions.h"
 
 namespace jacserve::server {
@@ -98,45 +98,9 @@ absl::Status Poisoned(int index, const Shard& shard) {
                                           " workers in turn were lost or failed on them"));
 }
 
-bool WasLostOn(const Shard& shard, WorkerKey worker) {
-  return std::find(shard.lost_on.begin(), shard.lost_on.end(), worker) != shard.lost_on.end();
-}
-
-// Whether nothing is known that speaks against its memory. Budgets of different backends are of different memories.
-bool Fits(const Job& job, const Worker& worker) {
-  return std::none_of(job.refusals.begin(), job.refusals.end(), [&](const Refusal& refusal) {
-    return refusal.worker == worker.key ||
-           (refusal.backend == worker.details.backend && worker.details.memory_budget_bytes < refusal.needed_bytes);
-  });
-}
-
-// A shard goes back to a worker that failed on it only when no other is there to try.
-bool MayTake(const State& state, const Job& job, const Shard& shard, WorkerKey worker) {
-  if (!Fits(job, state.workers.at(worker))) return false;
-  if (!WasLostOn(shard, worker)) return true;
-  return std::none_of(state.workers.begin(), state.workers.end(), [&](const auto& entry) {
-    return entry.second.phase == WorkerPhase::kReady && !WasLostOn(shard, entry.first) && Fits(job, entry.second);
-  });
-}
-
-// The last refusal's words and, where there are several budgets, the largest.
-absl::Status NobodyFits(const State& state, const Job& job) {
-  const Worker* largest = nullptr;
-  std::set<int64_t> budgets;
-  for (const auto& [key, worker] : state.workers) {
-    if (IsEnded(worker.phase)) continue;
-    budgets.insert(worker.details.memory_budget_bytes);
-    if (largest != nullptr && worker.details.memory_budget_bytes <= largest->details.memory_budget_bytes) continue;
-    largest = &worker;
-  }
-  if (budgets.size() < 2) return job.refusal;
-  return absl::Status(job.refusal.code(),
-                      absl::StrCat(job.refusal.message(), "; the largest among the workers is that of ",
-                                   largest->details.id, ", ", SizeText(largest->details.memory_budget_bytes)));
-}
-
 // Index of the shard that this worker would get of this job.
-std::optional<int> NextShard(const State& state, const Job& job, WorkerKey worker) {
+std::optional<int> NextShard(const State& state, const Job& job, WorkerKey key) {
+  const Worker& worker = state.workers.at(key);
   if (IsEnded(job.phase) || job.stalled) return std::nullopt;
   if (job.prepare.phase != ShardPhase::kDone) {
     const bool free = job.prepare.phase == ShardPhase::kWaiting && MayTake(state, job, job.prepare, worker);
@@ -192,6 +156,7 @@ Effects PrepareDone(State& state, LeaseId id, const std::vector<RowRange>& shard
   JACSERVE_CHECK(lease.shard == kPrepareShard);
   Job& job = JobOf(state, lease);
   job.prepare.phase = ShardPhase::kDone;
+  job.backend = state.workers.at(lease.worker).details.backend;
   for (const RowRange& rows : shards) {
     job.waiting.insert(static_cast<int>(job.shards.size()));
     Shard shard;
@@ -346,10 +311,11 @@ Effects LeaseRefused(State& state, LeaseId id, int64_t needed_bytes, const absl:
 Effects EndUnfit(State& state, double now) {
   Effects effects;
   for (auto& [id, job] : state.jobs) {
-    if (IsEnded(job.phase) || job.refusals.empty()) continue;
+    const bool may_be_unfit = !job.refusals.empty() || (!job.backend.empty() && LiveWorkers(state) > 0);
+    if (IsEnded(job.phase) || !may_be_unfit) continue;
     const bool fits = std::any_of(state.workers.begin(), state.workers.end(), [&, &job = job](const auto& entry) {
       const Worker& worker = entry.second;
-      const bool may_return = worker.phase == WorkerPhase::kLost && now - worker.ended < state.limits.no_worker_seconds;
+      const bool may_return = now - worker.ended < state.limits.no_worker_seconds;
       return (!IsEnded(worker.phase) || may_return) && Fits(job, worker);
     });
     if (!fits) effects.Append(EndJob(state, job, JobPhase::kFailed, NobodyFits(state, job), now));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,12 +34,13 @@ struct Shard {
 // The first step of a job: one worker compiles the request and states header and value. It is leased like a shard.
 constexpr int kPrepareShard = -1;
 
-// A worker's word that its memory budget is too small for a job.
+// A worker's word that its memory budget is too small for a job, or its backend the wrong one.
 struct Refusal {
   WorkerKey worker = 0;
   std::string backend;
-  int64_t needed_bytes = 0;  // of a worker of this backend
+  int64_t needed_bytes = 0;  // of a worker of this backend; kNoBudget: none suffices
 };
+constexpr int64_t kNoBudget = std::numeric_limits<int64_t>::max();
 
 struct Job {
   JobId id = 0;
@@ -47,6 +49,7 @@ struct Job {
   absl::Status error;         // phase == kFailed
   Shard prepare;              // its row range is empty
   std::vector<Shard> shards;  // known once prepared
+  std::string backend;        // of the worker that prepared it, and so of all: bits are a backend's own
   std::set<int> waiting;      // indices of shards that wait, in the order to hand out
   int shards_done = 0;
   int leased = 0;             // workers that are on it
@@ -54,7 +57,7 @@ struct Job {
   double served_seconds = 0;  // lease time used, from the level of the others when it came
   int64_t rows_delivered = 0;
   int64_t retries = 0;            // leases that were lost
-  std::vector<Refusal> refusals;  // workers with smaller budgets are not asked
+  std::vector<Refusal> refusals;  // workers that these speak for are not asked
   absl::Status refusal;           // the last one's words
 };
 

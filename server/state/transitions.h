@@ -65,11 +65,11 @@ Effects LeaseLost(State& state, LeaseId lease, double now);
 // The lease was handed back in good order, half done or not begun.
 Effects LeaseGivenBack(State& state, LeaseId lease, double now);
 
-// The worker's memory budget is too small, as `error` says; `needed_bytes` would do, 0: it does not say. The shard
-// waits for a worker with a larger one.
+// The worker's memory budget is too small, as `error` says; `needed_bytes` would do, 0: it does not say, kNoBudget:
+// none of this backend would. The shard waits for a worker that fits.
 Effects LeaseRefused(State& state, LeaseId lease, int64_t needed_bytes, const absl::Status& error, double now);
 
-// Fails jobs that were refused and that no worker has the memory for, of those that live or were lost just now.
+// Fails jobs that were refused or begun and that no worker fits, of those that live or ended just now.
 Effects EndUnfit(State& state, double now);
 
 // --- Workers ---
@@ -93,5 +93,6 @@ bool HadWorkSince(const State& state, const std::string& id, double since);
 
 int LiveWorkers(const State& state);  // joining, ready or draining
 int ReadyWorkers(const State& state);
+int ReadyWorkersLike(const State& state, WorkerKey worker);  // of the same backend
 
 }  // namespace jacserve::server

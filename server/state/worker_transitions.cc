@@ -104,6 +104,15 @@ int LiveWorkers(const State& state) {
   return live;
 }
 
+int ReadyWorkersLike(const State& state, WorkerKey like) {
+  const std::string& backend = state.workers.at(like).details.backend;
+  int ready = 0;
+  for (const auto& [key, worker] : state.workers) {
+    ready += worker.phase == WorkerPhase::kReady && worker.details.backend == backend ? 1 : 0;
+  }
+  return ready;
+}
+
 int ReadyWorkers(const State& state) {
   int ready = 0;
   for (const auto& [key, worker] : state.workers) ready += worker.phase == WorkerPhase::kReady ? 1 : 0;

@@ -120,11 +120,11 @@ class ResultFolders(unittest.TestCase):
 class Worker:
     """jacserve-worker that dials a coordinator over TCP, as on another machine."""
 
-    def __init__(self, coordinator, *extra):
+    def __init__(self, coordinator, *extra, programs=BIN, environment=None):
         self.metrics = f"127.0.0.1:{free_port()}"
         self.process = subprocess.Popen(
-            [f"{BIN}/jacserve-worker", "--coordinator", coordinator.address, "--listen", "127.0.0.1:0", "--id", "far",
-             "--metrics-listen", self.metrics, "--log-level", "warning", *extra])
+            [f"{programs}/jacserve-worker", "--coordinator", coordinator.address, "--listen", "127.0.0.1:0", "--id", "far",
+             "--metrics-listen", self.metrics, "--log-level", "warning", *extra], env={**os.environ, **(environment or {})})
 
     def __enter__(self):
         return self

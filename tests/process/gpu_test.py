@@ -6,7 +6,7 @@ import os
 import subprocess
 import unittest
 
-from cluster import Coordinator, ResultFolders, children, result, seed_arguments, start
+from cluster import Coordinator, ResultFolders, Worker, children, result, seed_arguments, start, wait_until
 
 SIM_BIN = os.environ["JACSERVE_SIM_BIN"]
 ROWS = ["--rows", "0:96", "--wrt", "Conv*", "--wrt", "dense1.*"]
@@ -72,6 +72,20 @@ class Gpus(ResultFolders):
             _, said = process.communicate(timeout=120)
             self.assertNotEqual(process.returncode, 0)
             self.assertIn("precision tf32 is a GPU's, and the backend here is cpu", said)
+
+    def test_beside_other_workers_the_gpu_gets_what_is_its_own_and_a_job_is_of_one_backend(self):
+        with Coordinator(1) as coordinator:
+            gpu = ["--device", "cuda", "--memory-budget", "25%"]
+            with Worker(coordinator, *gpu, programs=SIM_BIN, environment=gpus(1)):
+                wait_until(lambda: sum(w["state"] == "ready" for w in coordinator.workers()) == 2, "the GPU's worker")
+                tf32 = ["--rows", "0:4", "--wrt", "dense1.*", "--precision", "tf32"]
+                report = result(start(seed_arguments(coordinator.address, *tf32, "--out", self.out("tf32"))))
+                self.assertEqual((report["precision"], report["backend"]), ("tf32", "cuda"))
+                self.assertEqual(self.compute(coordinator, "mixed")["backend"], "cuda")
+            self.assertEqual(self.compute(coordinator, "cpu")["backend"], "cpu")
+        with Coordinator("auto", ready=1, budget="25%", environment=gpus(1)) as coordinator:
+            self.compute(coordinator, "alone")
+        self.assert_same_folders(self.out("mixed"), self.out("alone"))
 
     def test_worker_that_sees_two_gpus_refuses_to_start(self):
         done = subprocess.run([f"{SIM_BIN}/jacserve-worker", "--coordinator", "127.0.0.1:1", "--device", "cuda"],

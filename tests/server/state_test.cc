@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/state/transitions.h"
+#include "tests/server/state_rig.h"
 
 namespace jacserve::server {
 namespace {
@@ -14,30 +15,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-WorkerDetails Named(const std::string& id) {
-  WorkerDetails details;
-  details.id = id;
-  return details;
-}
-
-WorkerKey AddReady(State& state, const std::string& id, double now = 0) {
-  Effects effects;
-  const WorkerKey key = AddWorker(state, Named(id), now, effects);
-  WorkerReady(state, key);
-  return key;
-}
-
-// A job whose rows [0, rows) are cut into shards of ten, prepared by `worker`.
-JobId AddPrepared(State& state, WorkerKey worker, int64_t rows, double now = 0) {
-  const JobId job = AddJob(state, now);
-  const std::optional<Lease> prepare = Assign(state, worker, now);
-  EXPECT_TRUE(prepare && prepare->job == job && prepare->shard == kPrepareShard);
-  std::vector<RowRange> shards;
-  for (int64_t begin = 0; begin < rows; begin += 10) shards.push_back({begin, std::min<int64_t>(10, rows - begin)});
-  PrepareDone(state, prepare->id, shards, now);
-  return job;
-}
 
 TEST(Jobs, AreQueuedThenRunThenDone) {
   State state;
@@ -75,60 +52,6 @@ TEST(Jobs, GoOnWithTheirRowsAtTheWorkerThatPreparedThem) {
   EXPECT_TRUE(*RowsDelivered(state, rest.id, {5, 5}, 4));
   EXPECT_THAT(ShardDone(state, rest.id, 5).ended, ElementsAre(job));
   EXPECT_FALSE(PrepareDoneAndOn(state, prepare.id, {3, 7}, 6).has_value()) << "a lease that is void";
-}
-
-WorkerKey AddWithBudget(State& state, const std::string& id, int64_t budget_bytes, const std::string& backend = "cpu") {
-  WorkerDetails details = Named(id);
-  details.memory_budget_bytes = budget_bytes;
-  details.backend = backend;
-  Effects effects;
-  const WorkerKey key = AddWorker(state, details, 0, effects);
-  WorkerReady(state, key);
-  return key;
-}
-
-TEST(Refusals, LeaveTheJobToWorkersWithTheMemory) {
-  State state;
-  const WorkerKey small = AddWithBudget(state, "small", 100), middle = AddWithBudget(state, "middle", 199);
-  const WorkerKey large = AddWithBudget(state, "large", 200), gpu = AddWithBudget(state, "gpu", 50, "cuda");
-  const JobId job = AddJob(state, 0);
-  const Lease lease = *Assign(state, small, 0);
-  EXPECT_THAT(LeaseRefused(state, lease.id, 200, absl::ResourceExhaustedError("too small"), 1).ended, IsEmpty());
-  EXPECT_EQ(state.jobs.at(job).retries, 0) << "nobody is to blame";
-  EXPECT_FALSE(Assign(state, small, 2).has_value());
-  EXPECT_FALSE(Assign(state, middle, 2).has_value());
-  const Lease next = *Assign(state, gpu, 2);  // a budget of another memory
-  LeaseRefused(state, next.id, 0, absl::ResourceExhaustedError("too small for me"), 3);
-  EXPECT_FALSE(Assign(state, gpu, 4).has_value());
-  EXPECT_TRUE(Assign(state, large, 4).has_value());
-}
-
-TEST(Refusals, EndTheJobWhenNobodyHasTheMemory) {
-  State state;
-  const WorkerKey a = AddWithBudget(state, "a", 1 << 20);
-  AddWithBudget(state, "b", 3 << 20);
-  const JobId job = AddJob(state, 0);
-  const absl::Status refusal = absl::ResourceExhaustedError("it needs 4.0 MiB");
-  const Effects effects = LeaseRefused(state, Assign(state, a, 0)->id, 4 << 20, refusal, 1);
-  EXPECT_THAT(effects.ended, ElementsAre(job));
-  EXPECT_EQ(state.jobs.at(job).error,
-            absl::ResourceExhaustedError("it needs 4.0 MiB; the largest among the workers is that of b, 3.0 MiB"));
-}
-
-TEST(Refusals, WaitForAWorkerThatWasLostJustNow) {
-  State state;
-  state.limits.no_worker_seconds = 15;
-  const WorkerKey small = AddWithBudget(state, "small", 100), large = AddWithBudget(state, "large", 200);
-  const JobId job = AddJob(state, 0);
-  EndWorker(state, large, WorkerPhase::kLost, 0);
-  const absl::Status refusal = absl::ResourceExhaustedError("too small");
-  EXPECT_THAT(LeaseRefused(state, Assign(state, small, 0)->id, 200, refusal, 1).ended, IsEmpty());
-  const WorkerKey back = AddWithBudget(state, "large", 200);
-  EXPECT_TRUE(Assign(state, back, 2).has_value());
-  EndWorker(state, back, WorkerPhase::kLost, 3);
-  EXPECT_THAT(EndUnfit(state, 17).ended, IsEmpty());
-  EXPECT_THAT(EndUnfit(state, 18).ended, ElementsAre(job));
-  EXPECT_EQ(state.jobs.at(job).error, refusal) << "there is one budget only: its own words say all";
 }
 
 TEST(Workers, HadWorkOnceTheyWereGivenAny) {

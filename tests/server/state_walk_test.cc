@@ -66,6 +66,8 @@ class RandomWalk {
     WorkerDetails details;
     details.id = std::to_string(Upto(6));
     details.memory_budget_bytes = Upto(3);
+    if (Upto(2) == 0) details.gpu = WorkerGpu{};
+    details.backend = details.gpu ? "cuda" : "cpu";
     Effects effects;
     WorkerReady(state_, AddWorker(state_, details, now_, effects));
     Note(effects);
@@ -99,7 +101,10 @@ class RandomWalk {
     const int what = Upto(20);
     if (what == 0) return Note(LeaseLost(state_, lease.id, now_));
     if (what == 1) return Note(LeaseGivenBack(state_, lease.id, now_));
-    if (what == 4) return Note(LeaseRefused(state_, lease.id, Upto(4), absl::ResourceExhaustedError("small"), now_));
+    if (what == 4) {
+      const int64_t needed = Upto(10) == 0 ? kNoBudget : Upto(4);
+      return Note(LeaseRefused(state_, lease.id, needed, absl::ResourceExhaustedError("small"), now_));
+    }
     if (what <= 3) return Note(ShardDone(state_, lease.id, now_));
     RowRange rows{lease.rows.begin + Upto(static_cast<int>(lease.rows.count) - 1), 1};
     ASSERT_TRUE(*RowsDelivered(state_, lease.id, rows, now_));
@@ -130,6 +135,7 @@ class RandomWalk {
       ASSERT_FALSE(IsEnded(worker.phase));
       const Job& job = state_.jobs.at(lease.job);
       ASSERT_FALSE(IsEnded(job.phase));
+      ASSERT_TRUE(job.backend.empty() || job.backend == worker.details.backend);
       const Shard& shard = lease.shard == kPrepareShard ? job.prepare : job.shards[lease.shard];
       ASSERT_EQ(shard.phase, ShardPhase::kLeased);
       ASSERT_EQ(shard.lease, id);
@@ -166,7 +172,7 @@ class RandomWalk {
 
 TEST(AnyOrderOfEvents, KeepsEveryRowAndNoWorkerTwice) {
   int done = 0;
-  for (uint32_t seed = 0; seed < 60; ++seed) {
+  for (uint32_t seed = 0; seed < 80; ++seed) {
     RandomWalk walk(seed);
     for (int step = 0; step < 3000 && !testing::Test::HasFatalFailure(); ++step) walk.Step();
     ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;

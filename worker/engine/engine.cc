@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "common/backend_status.h"
 #include "common/budget_status.h"
 #include "common/status.h"
 #include "worker/backend/cpu/cpu_backend.h"
@@ -357,9 +358,8 @@ absl::StatusOr<std::optional<PushforwardPlan>> ChooseDirection(const SampleProgr
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(JacobianProblem problem, const EngineOptions& options) {
   ASSIGN_OR_RETURN(const Bindings bindings, CheckProblem(problem));
   if (problem.tf32 && options.backend != BackendKind::kCuda) {
-    return absl::InvalidArgumentError(absl::StrCat("precision tf32 is a GPU's, and the backend here is ",
-                                                   std::string(NameOf(options.backend)),
-                                                   "; ask for fp32, or use GPU workers alone (--device cuda)"));
+    return WrongBackend(absl::StrCat("precision tf32 is a GPU's, and the backend here is ",
+                                     std::string(NameOf(options.backend)), "; ask for fp32, or start GPU workers"));
   }
   ASSIGN_OR_RETURN(SampleProgram program, CompileSampleProgram(*problem.graph, bindings));
   ASSIGN_OR_RETURN(const bool narrow, NeedsFloat64(program, problem));
