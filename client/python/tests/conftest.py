@@ -6,6 +6,7 @@ Programs come from JACSERVE_BIN, else from the build folder of the repository th
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from jacserve import header
 os.environ.setdefault("JACSERVE_BIN", str(REPOSITORY / "build/release/bin"))
 os.environ.setdefault("JACSERVE_PROGRESS", "0")
 os.environ.pop("JACSERVE_SERVER", None)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background ignores, in children too
 
 
 @pytest.fixture(scope="session")
