@@ -47,7 +47,7 @@ class Relay : public v1::JacobianService::Service {
     MarkMethodStreamed(kComputeJacobianPlace, RawHandler<v1::ComputeJacobianRequest>([sender](auto*, auto* stream) {
                                                 v1::ComputeJacobianRequest request;
                                                 stream->Read(&request);
-                                                const auto channel = OpenChannel(sender);
+                                                const auto channel = *OpenChannel(sender);
                                                 grpc::ClientContext context;
                                                 const auto reader =
                                                     OpenRawStream(*channel, "/jacserve.v1.WorkerService/ComputeShard",
@@ -84,7 +84,7 @@ int Main(int64_t bytes) {
   const auto [sender, sender_port] = Serve([&] { return std::make_unique<Sender>(bytes); });
   const std::string sender_address = "127.0.0.1:" + std::to_string(sender_port);
   const auto [relay, relay_port] = Serve([&] { return std::make_unique<Relay>(sender_address); });
-  const auto channel = OpenChannel("127.0.0.1:" + std::to_string(relay_port));
+  const auto channel = *OpenChannel("127.0.0.1:" + std::to_string(relay_port));
   int64_t received = 0;
   const double seconds = SecondsOf([&] {
     grpc::ClientContext context;

@@ -21,6 +21,7 @@ absl::Status RunJacobian(const Options& options, const std::stop_source& stop, C
 absl::Status RunDescribe(const Options& options, const std::stop_source& stop, CommandOutput& output);
 absl::Status RunWorkers(const Options& options, const std::stop_source& stop, CommandOutput& output);
 absl::Status RunInfo(const Options& options, const std::stop_source& stop, CommandOutput& output);
+absl::Status RunToken(const Options& options, CommandOutput& output);
 void RunVersion(CommandOutput& output);
 
 }  // namespace jacserve::client

@@ -27,6 +27,7 @@ inline ExitCode ExitCodeOf(const absl::Status& status) {
     case absl::StatusCode::kUnimplemented:
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kAlreadyExists:
       return kExitUsage;
     case absl::StatusCode::kUnavailable:

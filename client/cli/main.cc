@@ -40,6 +40,8 @@ absl::Status Run(const Options& options, const std::stop_source& stop, CommandOu
       return RunWorkers(options, stop, output);
     case Command::kInfo:
       return RunInfo(options, stop, output);
+    case Command::kToken:
+      return RunToken(options, output);
     case Command::kVersion:
       RunVersion(output);
       return absl::OkStatus();

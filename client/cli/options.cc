@@ -8,6 +8,7 @@
 #include "client/cpp/text.h"
 #include "common/size_text.h"
 #include "common/status.h"
+#include "common/token.h"
 
 namespace jacserve::client {
 namespace {
@@ -17,7 +18,7 @@ constexpr int kMostLocalWorkers = 1'024;
 constexpr char kFooter[] = R"(Exit codes: 0 done; 1 internal error; 2 wrong usage, file or model; 3 server unavailable;
 4 verification failed; 5 out of space or over a limit; 130 interrupted.
 Environment: JACSERVE_SERVER is used when neither --server nor --local is given; without it, --local auto, and
-workers and info ask which server is meant.)";
+workers and info ask which server is meant. JACSERVE_TOKEN is shown to a server when --token-file is not given.)";
 
 constexpr char kJacobianFooter[] = R"(Examples (without --weights where net.onnx holds its parameters itself):
   Jacobian of a classifier's outputs with respect to all its parameters, into a folder:
@@ -40,11 +41,20 @@ std::string VersionText() { return Cat("jacserve ", JACSERVE_VERSION); }
 
 // As CLI11 fills them, before they are checked.
 struct RawOptions {
-  std::string server, local, device, memory_budget, rows;
+  std::string server, local, device, memory_budget, rows, token_file;
+  TlsFiles tls;
+  bool use_tls = false;
 };
 
 void AddServerOptions(CLI::App& command, Options& options, RawOptions& raw) {
   auto* server = command.add_option("--server", raw.server, "Coordinator to use")->type_name("HOST:PORT");
+  command.add_option("--token-file", raw.token_file, "File with the token to show it (default: JACSERVE_TOKEN)")
+      ->type_name("FILE");
+  command.add_flag("--tls", raw.use_tls, "Connect encrypted; implied by the three options that follow");
+  command.add_option("--tls-ca", raw.tls.ca, "Authorities that its certificate must be of (default: the system's)")
+      ->type_name("PEM");
+  command.add_option("--tls-cert", raw.tls.cert, "Certificate to show it")->type_name("PEM");
+  command.add_option("--tls-key", raw.tls.key, "Its key")->type_name("PEM");
   command
       .add_option("--local", raw.local, "Start a private coordinator with N workers, or 'auto', and end it afterwards")
       ->type_name("N")
@@ -164,6 +174,14 @@ absl::Status ChooseServer(const RawOptions& raw, const std::string& server_from_
        {std::pair<const char*, const std::string&>{"--memory-budget", raw.memory_budget}, {"--device", raw.device}}) {
     if (!text.empty() && !choice.server.empty()) return Wrong(option, "is for private workers; it needs --local");
   }
+  const bool tls = raw.use_tls || !raw.tls.ca.empty() || !raw.tls.cert.empty() || !raw.tls.key.empty();
+  if ((tls || !raw.token_file.empty()) && choice.server.empty()) {
+    return Wrong(tls ? "--tls" : "--token-file", "is for a server; it needs --server HOST:PORT");
+  }
+  if (tls) choice.access.tls = raw.tls;
+  if (!choice.server.empty()) {
+    ASSIGN_OR_RETURN(choice.access.token, TokenFrom(raw.token_file));
+  }
   if (!raw.device.empty()) choice.device = raw.device;
   if (raw.memory_budget.empty()) return absl::OkStatus();
   const absl::Status budget = CheckSizeOrPercent(raw.memory_budget);
@@ -186,10 +204,14 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
   CLI::App* describe = app.add_subcommand("describe", "Show what a model holds and whether it is supported");
   CLI::App* workers = app.add_subcommand("workers", "List the server's workers");
   CLI::App* info = app.add_subcommand("info", "Show the server's state");
+  CLI::App* token = app.add_subcommand("token", "Make a token, and the line that lets its owner in");
   CLI::App* version = app.add_subcommand("version", "Show this program's version");
   AddJacobianOptions(*jacobian, options, raw);
   describe->add_option("graph", options.jacobian.graph, "The model")->type_name("GRAPH.onnx")->required();
   for (CLI::App* command : {describe, workers, info}) AddServerOptions(*command, options, raw);
+  token->add_option("name", options.token.name, "Whose it is")->required();
+  token->add_option("--roles", options.token.roles, "What it permits: compute, upload, worker")->capture_default_str();
+  token->add_flag("--json", options.json, "Print one JSON object");
   version->add_flag("--json", options.json, "Print one JSON object");
 
   try {
@@ -211,6 +233,10 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
   }
 
   if (version->parsed()) return ParsedCommandLine{options, ""};
+  if (token->parsed()) {
+    options.command = Command::kToken;
+    return ParsedCommandLine{options, ""};
+  }
   options.command = jacobian->parsed()   ? Command::kJacobian
                     : describe->parsed() ? Command::kDescribe
                     : workers->parsed()  ? Command::kWorkers

@@ -8,14 +8,16 @@
 
 #include "absl/status/statusor.h"
 #include "client/cli/row_slice.h"
+#include "common/channel.h"
 
 namespace jacserve::client {
 
-enum class Command { kJacobian, kDescribe, kWorkers, kInfo, kVersion };
+enum class Command { kJacobian, kDescribe, kWorkers, kInfo, kToken, kVersion };
 
 // Which server does the work: the one at `server`, or, when that is empty, a private one with `local` workers.
 struct ServerChoice {
   std::string server;           // HOST:PORT
+  PeerAccess access;            // of `server`
   std::string local = "auto";   // a count or "auto"
   std::string device = "auto";  // of private workers: "auto", "cpu", "cuda" or "reference"
   std::string memory_budget;    // of each, "512MiB" or of a GPU "80%"; empty: the worker's default
@@ -38,11 +40,18 @@ struct JacobianArguments {
   std::string verify;  // path; empty: none
 };
 
+// A line for a coordinator's --tokens, with a fresh token.
+struct TokenArguments {
+  std::string name;
+  std::string roles = "compute,upload";
+};
+
 struct Options {
   Command command = Command::kVersion;
   bool json = false;
   ServerChoice server;
   JacobianArguments jacobian;  // `graph` is describe's too
+  TokenArguments token;
 };
 
 struct ParsedCommandLine {
@@ -50,7 +59,8 @@ struct ParsedCommandLine {
   std::string help;  // when there are no options: what was asked for by --help or --version
 };
 
-// `server_from_environment`: JACSERVE_SERVER, empty when unset. InvalidArgument: what is wrong, naming the option.
+// `server_from_environment`: JACSERVE_SERVER, empty when unset. The token is that of --token-file, else of
+// JACSERVE_TOKEN. InvalidArgument: what is wrong, naming the option.
 absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
                                                    const std::string& server_from_environment);
 

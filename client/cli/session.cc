@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(const ServerChoice& choic
     target = session->local_->target();
   }
   ClientOptions options;
+  options.access = choice.access;
   options.stop = stop.get_token();
   options.on_waiting = [&](absl::Duration most) {
     std::fprintf(stderr, "jacserve: waiting up to %s for a server at %s\n",

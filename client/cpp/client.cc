@@ -8,8 +8,6 @@
 #include "client/cpp/text.h"
 #include "common/grpc_status.h"
 #include "common/status.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
 
 namespace jacserve::client {
 namespace {
@@ -55,8 +53,8 @@ class CancelOnStop {
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& target, const ClientOptions& options) {
   if (target.empty()) return absl::InvalidArgumentError("the server's address is empty; give HOST:PORT");
-  std::shared_ptr<grpc::Channel> channel =
-      grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), ChannelArgumentsFor(target));
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                   OpenChannelWith(target, options.access, ChannelArgumentsFor(target)));
   const absl::Time start = absl::Now(), deadline = start + options.connect_timeout;
   bool told = !options.on_waiting;
   while (!options.stop.stop_requested()) {
@@ -69,7 +67,10 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& targe
     }
     if (absl::Now() >= deadline) {
       return absl::UnavailableError(Cat("no server answers at ", target, "; is jacserve-coordinator running ",
-                                        "there, and is the port right? --local N needs no server"));
+                                        "there, and is the port right? ",
+                                        options.access.tls ? "Does it serve TLS, with a certificate that names it?"
+                                                           : "If it serves TLS, --tls or --tls-ca is needed.",
+                                        " --local N needs no server"));
     }
   }
   return absl::CancelledError("interrupted");

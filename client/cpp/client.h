@@ -21,12 +21,14 @@
 #include "client/cpp/request.h"
 #include "client/cpp/retry.h"
 #include "client/cpp/row_receiver.h"
+#include "common/channel.h"
 #include "grpcpp/channel.h"
 #include "jacserve/v1/jacobian_service.grpc.pb.h"
 
 namespace jacserve::client {
 
 struct ClientOptions {
+  PeerAccess access;  // token and TLS
   absl::Duration connect_timeout = absl::Seconds(10);
   RetryOptions retry;
   std::stop_token stop;  // ends every call with Cancelled
@@ -60,7 +62,8 @@ struct JacobianResult {
 // One thread at a time.
 class Client {
  public:
-  // Unavailable: nothing answers at `target` (HOST:PORT or unix:PATH) in time. InvalidArgument: no address.
+  // Unavailable: nothing answers at `target` (HOST:PORT or unix:PATH) in time. InvalidArgument: no address, or as
+  // CheckTlsFiles.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& target, const ClientOptions& options = {});
 
   Client(std::shared_ptr<grpc::Channel> channel, ClientOptions options);

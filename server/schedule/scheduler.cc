@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/backend_status.h"
 #include "common/budget_status.h"
+#include "common/channel.h"
 #include "common/status.h"
 #include "server/schedule/schedule_metrics.h"
 #include "server/schedule/worker_runner.h"
@@ -139,14 +140,18 @@ absl::StatusOr<ReadyWorker> Scheduler::AnyWorker(const std::set<WorkerKey>& trie
   return absl::UnavailableError("the server is shutting down; try again in a minute");
 }
 
-void Scheduler::Register(const WorkerDetails& details) {
+absl::Status Scheduler::Register(const WorkerDetails& details) {
+  PeerAccess access{.token = details.call_token};
+  if (details.tls) access.tls = options_.worker_tls;
+  ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, OpenChannel(details.address, access));
   std::unique_lock lock(mutex_);
-  if (stopping_) return;
+  if (stopping_) return absl::UnavailableError("the server is shutting down");
   Effects effects;
   const WorkerKey key = AddWorker(state_, details, Now(), effects);
-  runners_.emplace(key, std::make_shared<WorkerRunner>(*this, key, details.address));
+  runners_.emplace(key, std::make_shared<WorkerRunner>(*this, key, std::move(channel)));
   spdlog::info("worker {} joins: {}, {} threads", details.id, details.backend, details.threads);
   Carry(std::move(lock), std::move(effects));
+  return absl::OkStatus();
 }
 
 bool Scheduler::Heartbeat(const std::string& worker_id, bool draining, int64_t peak_rss_bytes) {

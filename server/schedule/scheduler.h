@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/tls.h"
 #include "server/relay/relay.h"
 #include "server/schedule/active_job.h"
 #include "server/state/state.h"
@@ -36,6 +37,7 @@ struct SchedulerOptions {
   int64_t queue_bytes = int64_t{8} << 20;  // in flight per client
   int max_jobs = 256;
   bool expects_workers = false;  // some are being started: wait for them
+  TlsFiles worker_tls;           // for calls of workers that are called encrypted
 };
 
 struct Work {
@@ -85,7 +87,8 @@ class Scheduler {
 
   // --- For workers' calls ---
 
-  void Register(const WorkerDetails& details);
+  // Errors: CheckTlsFiles, of a worker that is called encrypted.
+  absl::Status Register(const WorkerDetails& details);
 
   // False: unknown, register (again).
   bool Heartbeat(const std::string& worker_id, bool draining, int64_t peak_rss_bytes);

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <utility>
 
-#include "common/channel.h"
 #include "common/grpc_status.h"
 #include "common/proto_convert.h"
 #include "common/raw_stream.h"
@@ -40,8 +39,8 @@ class LeaseOfWork : public RelayLease {
 
 }  // namespace
 
-WorkerRunner::WorkerRunner(Scheduler& scheduler, WorkerKey key, const std::string& address)
-    : scheduler_(scheduler), key_(key), channel_(OpenChannel(address)), thread_([this] { Run(); }) {}
+WorkerRunner::WorkerRunner(Scheduler& scheduler, WorkerKey key, std::shared_ptr<grpc::Channel> channel)
+    : scheduler_(scheduler), key_(key), channel_(std::move(channel)), thread_([this] { Run(); }) {}
 
 WorkerRunner::~WorkerRunner() { JACSERVE_CHECK(!thread_.joinable()); }
 

@@ -22,7 +22,7 @@ namespace jacserve::server {
 class WorkerRunner {
  public:
   // `scheduler` outlives the runner.
-  WorkerRunner(Scheduler& scheduler, WorkerKey key, const std::string& address);
+  WorkerRunner(Scheduler& scheduler, WorkerKey key, std::shared_ptr<grpc::Channel> channel);
   ~WorkerRunner();  // after Join
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }

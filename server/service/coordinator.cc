@@ -45,6 +45,12 @@ absl::StatusOr<std::filesystem::path> MakeRuntimeDirectory(const std::filesystem
   return std::filesystem::path(name);
 }
 
+// Once per process. It answers whoever asks, so not where tokens are asked for.
+void OfferReflection() {
+  static const bool offered = (grpc::reflection::InitProtoReflectionServerBuilderPlugin(), true);
+  (void)offered;
+}
+
 std::string PrivateAddress(const std::filesystem::path& runtime_directory) {
   return absl::StrCat("unix:", (runtime_directory / "coordinator").string());
 }
@@ -53,11 +59,16 @@ std::string PrivateAddress(const std::filesystem::path& runtime_directory) {
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptions options) {
   std::unique_ptr<Coordinator> coordinator(new Coordinator);
+  ASSIGN_OR_RETURN(coordinator->access_, Access::Make(options.access, options.listen));
   ASSIGN_OR_RETURN(coordinator->store_, BlobStore::Open(options.state_directory, options.store_quota_bytes));
   options.scheduler.expects_workers |= options.local_workers.count != 0;
+  options.scheduler.worker_tls = options.access.tls;
+  if (!options.worker_ca.empty()) options.scheduler.worker_tls.ca = options.worker_ca;
   coordinator->scheduler_ = std::make_unique<Scheduler>(options.scheduler);
-  coordinator->jacobian_service_ = std::make_unique<JacobianService>(*coordinator->scheduler_, *coordinator->store_);
-  coordinator->registry_service_ = std::make_unique<RegistryService>(*coordinator->scheduler_, *coordinator->store_);
+  coordinator->jacobian_service_ =
+      std::make_unique<JacobianService>(*coordinator->scheduler_, *coordinator->store_, *coordinator->access_);
+  coordinator->registry_service_ =
+      std::make_unique<RegistryService>(*coordinator->scheduler_, *coordinator->store_, *coordinator->access_);
   ASSIGN_OR_RETURN(coordinator->runtime_directory_, MakeRuntimeDirectory(options.state_directory));
   RETURN_IF_ERROR(coordinator->Listen(options));
   if (options.local_workers.count != 0) {
@@ -68,11 +79,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptio
 
 absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
   grpc::EnableDefaultHealthCheckService(true);
-  static const bool reflection = [] {  // once per process
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-    return true;
-  }();
-  (void)reflection;
+  if (!access_->asks_for_tokens()) OfferReflection();
   grpc::ResourceQuota quota("coordinator");
   quota.SetMaxThreads(kMaxThreads);
   grpc::ServerBuilder builder;
@@ -84,7 +91,11 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port_);
+  std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
+  if (!options.access.tls.cert.empty()) {
+    ASSIGN_OR_RETURN(credentials, TlsServerCredentials(options.access.tls));
+  }
+  builder.AddListeningPort(options.listen, credentials, &port_);
   builder.AddListeningPort(PrivateAddress(runtime_directory_), grpc::InsecureServerCredentials());
   builder.RegisterService(jacobian_service_.get());
   builder.RegisterService(registry_service_.get());

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "server/access/access.h"
 #include "server/schedule/local_workers.h"
 #include "server/schedule/scheduler.h"
 #include "server/store/blob_store.h"
@@ -25,6 +26,8 @@ class RegistryService;
 struct CoordinatorOptions {
   std::string listen = "127.0.0.1:0";
   std::filesystem::path state_directory;
+  AccessOptions access;
+  std::string worker_ca;  // that encrypted workers' certificates are of; empty: access.tls.ca
   int64_t store_quota_bytes = int64_t{16} << 30;
   SchedulerOptions scheduler;
   LocalWorkersOptions local_workers;  // count 0: none; addresses and sockets are filled in
@@ -32,8 +35,8 @@ struct CoordinatorOptions {
 
 class Coordinator {
  public:
-  // Listening once it returns. Unavailable: the address cannot be listened on. Otherwise as BlobStore::Open and
-  // LocalWorkers::Start.
+  // Listening once it returns. Unavailable: the address cannot be listened on. Otherwise as Access::Make,
+  // BlobStore::Open and LocalWorkers::Start.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Start(CoordinatorOptions options);
   ~Coordinator();
 
@@ -57,6 +60,7 @@ class Coordinator {
   absl::Status StartLocalWorkers(LocalWorkersOptions options);
 
   std::filesystem::path runtime_directory_;  // private sockets; removed at the end
+  std::unique_ptr<Access> access_;
   std::unique_ptr<BlobStore> store_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<JacobianService> jacobian_service_;

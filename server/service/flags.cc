@@ -71,6 +71,18 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
   app.set_version_flag("--version", "jacserve-coordinator " JACSERVE_VERSION);
   app.add_option("--listen", options.listen, "Where clients and workers connect, HOST:PORT; port 0 takes a free one")
       ->capture_default_str();
+  app.add_option(
+      "--tokens", options.access.tokens,
+      "File of who may use this server, a line for each: NAME ROLE[,ROLE] SHA256, as `jacserve token` prints; "
+      "read again when it changes. Without it everybody may who can connect");
+  app.add_option("--tls-cert", options.access.tls.cert, "Certificate to serve encrypted with, PEM");
+  app.add_option("--tls-key", options.access.tls.key, "Its key, PEM; both are read again when they change");
+  app.add_option("--tls-client-ca", options.access.tls.ca,
+                 "Authorities, PEM: clients and workers must show a certificate of them");
+  app.add_option("--tls-worker-ca", options.worker_ca,
+                 "Authorities of the certificates of workers that are called encrypted, PEM (default: the clients')");
+  app.add_flag("--insecure", options.access.insecure,
+               "Listen to other machines without tokens or encryption: for networks that are trusted");
   app.add_option("--state-dir", state_directory, "Folder for uploads; they survive a restart")->required();
   app.add_option("--store-quota", quota, "Most bytes of uploads to keep (default 16GiB)")
       ->check(SizeInto(options.store_quota_bytes));

@@ -11,7 +11,6 @@
 #include "common/metrics.h"
 #include "common/status.h"
 #include "jacserve/v1/worker_service.grpc.pb.h"
-#include "server/service/validate.h"
 
 namespace jacserve::server {
 namespace {
@@ -59,7 +58,8 @@ v1::WorkerState ToProto(WorkerPhase phase) {
 
 }  // namespace
 
-JacobianService::JacobianService(Scheduler& scheduler, BlobStore& store) : scheduler_(scheduler), store_(store) {
+JacobianService::JacobianService(Scheduler& scheduler, BlobStore& store, Access& access)
+    : scheduler_(scheduler), store_(store), access_(access) {
   RelayMetrics::Get();  // a scrape shows zeros before the first chunk
   MarkMethodStreamed(kComputeJacobianIndex,
                      RawHandler<v1::ComputeJacobianRequest>([this](grpc::ServerContext* context, EventStream* stream) {
@@ -67,25 +67,32 @@ JacobianService::JacobianService(Scheduler& scheduler, BlobStore& store) : sched
                      }).release());
 }
 
-grpc::Status JacobianService::FindMissing(grpc::ServerContext*, const v1::FindMissingRequest* request,
+grpc::Status JacobianService::FindMissing(grpc::ServerContext* context, const v1::FindMissingRequest* request,
                                           v1::FindMissingResponse* response) {
-  if (request->sha256_size() > kMaxDigests) {
-    return FinishRpc("FindMissing", absl::InvalidArgumentError(absl::StrCat("more than ", kMaxDigests, " keys")));
-  }
-  for (const std::string& digest : request->sha256()) {
-    if (absl::Status status = CheckDigest(digest, "a blob's key"); !status.ok())
-      return FinishRpc("FindMissing", status);
-    if (!store_.Contains(digest)) response->add_missing(digest);
-  }
-  return FinishRpc("FindMissing", absl::OkStatus());
+  const absl::StatusOr<std::string> caller = access_.Admit(*context, Role::kUpload);
+  return FinishRpc("FindMissing", caller.ok() ? Find(*caller, *request, *response) : caller.status());
 }
 
-grpc::Status JacobianService::Upload(grpc::ServerContext*, grpc::ServerReader<v1::UploadRequest>* reader,
+absl::Status JacobianService::Find(const std::string& caller, const v1::FindMissingRequest& request,
+                                   v1::FindMissingResponse& response) {
+  if (request.sha256_size() > kMaxDigests) {
+    return absl::InvalidArgumentError(absl::StrCat("more than ", kMaxDigests, " keys"));
+  }
+  for (const std::string& digest : request.sha256()) {
+    RETURN_IF_ERROR(CheckDigest(digest, "a blob's key"));
+    if (!access_.MayName(caller, digest) || !store_.Contains(digest)) response.add_missing(digest);
+  }
+  return absl::OkStatus();
+}
+
+grpc::Status JacobianService::Upload(grpc::ServerContext* context, grpc::ServerReader<v1::UploadRequest>* reader,
                                      v1::UploadResponse* response) {
-  return FinishRpc("Upload", ReceiveBlob(*reader, *response));
+  const absl::StatusOr<std::string> caller = access_.Admit(*context, Role::kUpload);
+  return FinishRpc("Upload", caller.ok() ? ReceiveBlob(*caller, *reader, *response) : caller.status());
 }
 
-absl::Status JacobianService::ReceiveBlob(grpc::ServerReader<v1::UploadRequest>& reader, v1::UploadResponse& response) {
+absl::Status JacobianService::ReceiveBlob(const std::string& caller, grpc::ServerReader<v1::UploadRequest>& reader,
+                                          v1::UploadResponse& response) {
   v1::UploadRequest request;
   if (!reader.Read(&request) || !request.has_announcement()) {
     return absl::InvalidArgumentError("an upload begins with its announcement: sha256 and size");
@@ -95,7 +102,8 @@ absl::Status JacobianService::ReceiveBlob(grpc::ServerReader<v1::UploadRequest>&
   ASSIGN_OR_RETURN(const std::unique_ptr<BlobUpload> upload,
                    store_.BeginUpload(digest, request.announcement().size_bytes()));
   response.set_already_present(upload == nullptr);
-  if (upload == nullptr) return absl::OkStatus();
+  if (upload == nullptr && access_.MayName(caller, digest)) return absl::OkStatus();
+  Sha256 shown;  // of bytes that the store holds, and that the caller has yet to show
   while (reader.Read(&request)) {
     if (request.part_case() != v1::UploadRequest::kData) {
       return absl::InvalidArgumentError("after its announcement, an upload holds data only");
@@ -103,9 +111,20 @@ absl::Status JacobianService::ReceiveBlob(grpc::ServerReader<v1::UploadRequest>&
     if (request.data().size() > kMaxPieceBytes) {
       return absl::InvalidArgumentError("a piece of an upload holds at most 2 MiB");
     }
-    RETURN_IF_ERROR(upload->Append(std::as_bytes(std::span(request.data()))));
+    const auto piece = std::as_bytes(std::span(request.data()));
+    if (upload == nullptr) {
+      shown.Update(piece);
+    } else {
+      RETURN_IF_ERROR(upload->Append(piece));
+    }
   }
-  return upload->Commit();
+  if (upload != nullptr) {
+    RETURN_IF_ERROR(upload->Commit());
+  } else if (shown.Finish() != digest) {
+    return absl::InvalidArgumentError("the bytes of an upload are not those that were announced");
+  }
+  access_.Grant(caller, digest);
+  return absl::OkStatus();
 }
 
 grpc::Status JacobianService::DescribeModel(grpc::ServerContext* context, const v1::DescribeModelRequest* request,
@@ -115,11 +134,10 @@ grpc::Status JacobianService::DescribeModel(grpc::ServerContext* context, const 
 
 absl::Status JacobianService::Describe(grpc::ServerContext& context, const v1::DescribeModelRequest& request,
                                        v1::ModelDescription& response) {
+  ASSIGN_OR_RETURN(const std::string caller, access_.Admit(context, Role::kCompute));
   RETURN_IF_ERROR(CheckDigest(request.graph_sha256(), "the graph's key"));
   BlobPins pins(store_);
-  if (auto graph = pins.Add(request.graph_sha256()); !graph.ok()) {
-    return absl::NotFoundError(absl::StrCat("the graph is ", graph.status().message(), "; upload it and ask again"));
-  }
+  RETURN_IF_ERROR(PinGraph(request.graph_sha256(), NamesOf(caller), pins));
   std::set<WorkerKey> tried;
   while (true) {
     ASSIGN_OR_RETURN(const ReadyWorker worker, scheduler_.AnyWorker(tried, [&] { return context.IsCancelled(); }));
@@ -138,10 +156,11 @@ absl::Status JacobianService::Describe(grpc::ServerContext& context, const v1::D
 }
 
 absl::Status JacobianService::Compute(grpc::ServerContext& context, EventStream& stream) {
+  ASSIGN_OR_RETURN(const std::string caller, access_.Admit(context, Role::kCompute));
   v1::ComputeJacobianRequest request;
   if (!stream.Read(&request)) return absl::CancelledError("the client is gone");
   ASSIGN_OR_RETURN(JobRequest job, CheckRequest(std::move(request)));
-  ASSIGN_OR_RETURN(std::unique_ptr<BlobPins> pins, PinBlobs(store_, job.spec));
+  ASSIGN_OR_RETURN(std::unique_ptr<BlobPins> pins, PinBlobs(store_, NamesOf(caller), job.spec));
   ASSIGN_OR_RETURN(const Scheduler::Submitted submitted, scheduler_.Submit(std::move(job), std::move(pins)));
   PackingWriter writer(stream);
   absl::Status status = SendEvents(context, writer, submitted);
@@ -172,8 +191,15 @@ absl::Status JacobianService::SendEvents(grpc::ServerContext& context, EventWrit
   }
 }
 
-grpc::Status JacobianService::ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
+MayName JacobianService::NamesOf(const std::string& caller) const {
+  return [this, caller](const std::string& digest) { return access_.MayName(caller, digest); };
+}
+
+grpc::Status JacobianService::ListWorkers(grpc::ServerContext* context, const v1::ListWorkersRequest*,
                                           v1::ListWorkersResponse* response) {
+  if (const auto caller = access_.Admit(*context, Role::kCompute); !caller.ok()) {
+    return FinishRpc("ListWorkers", caller.status());
+  }
   for (const Worker& worker : scheduler_.Workers()) {
     v1::WorkerInfo& info = *response->add_workers();
     info.set_worker_id(worker.details.id);
@@ -195,8 +221,11 @@ grpc::Status JacobianService::ListWorkers(grpc::ServerContext*, const v1::ListWo
   return FinishRpc("ListWorkers", absl::OkStatus());
 }
 
-grpc::Status JacobianService::GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*,
+grpc::Status JacobianService::GetServerInfo(grpc::ServerContext* context, const v1::GetServerInfoRequest*,
                                             v1::GetServerInfoResponse* response) {
+  if (const auto caller = access_.Admit(*context, Role::kCompute); !caller.ok()) {
+    return FinishRpc("GetServerInfo", caller.status());
+  }
   const SchedulerCounts counts = scheduler_.Counts();
   const auto uptime = std::chrono::steady_clock::now() - started_;
   response->set_version(JACSERVE_VERSION);

@@ -6,14 +6,17 @@
 
 #include "common/raw_stream.h"
 #include "jacserve/v1/jacobian_service.grpc.pb.h"
+#include "server/access/access.h"
 #include "server/schedule/scheduler.h"
+#include "server/service/validate.h"
 #include "server/store/blob_store.h"
 
 namespace jacserve::server {
 
 class JacobianService final : public v1::JacobianService::Service {
  public:
-  JacobianService(Scheduler& scheduler, BlobStore& store);
+  // All outlive the service.
+  JacobianService(Scheduler& scheduler, BlobStore& store, Access& access);
 
   grpc::Status FindMissing(grpc::ServerContext* context, const v1::FindMissingRequest* request,
                            v1::FindMissingResponse* response) override;
@@ -30,14 +33,19 @@ class JacobianService final : public v1::JacobianService::Service {
   using EventStream = RawStreamer<v1::ComputeJacobianRequest>;
   using EventWriter = PackingWriter<v1::ComputeJacobianRequest>;
 
-  absl::Status ReceiveBlob(grpc::ServerReader<v1::UploadRequest>& reader, v1::UploadResponse& response);
+  absl::Status Find(const std::string& caller, const v1::FindMissingRequest& request,
+                    v1::FindMissingResponse& response);
+  absl::Status ReceiveBlob(const std::string& caller, grpc::ServerReader<v1::UploadRequest>& reader,
+                           v1::UploadResponse& response);
   absl::Status Describe(grpc::ServerContext& context, const v1::DescribeModelRequest& request,
                         v1::ModelDescription& response);
   absl::Status Compute(grpc::ServerContext& context, EventStream& stream);
+  MayName NamesOf(const std::string& caller) const;
   absl::Status SendEvents(grpc::ServerContext& context, EventWriter& writer, const Scheduler::Submitted& submitted);
 
   Scheduler& scheduler_;
   BlobStore& store_;
+  Access& access_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 

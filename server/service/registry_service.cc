@@ -32,30 +32,39 @@ absl::Status SendBlob(BlobStore& store, const std::string& digest, grpc::ServerW
 
 }  // namespace
 
-grpc::Status RegistryService::Register(grpc::ServerContext*, const v1::RegisterRequest* request,
+grpc::Status RegistryService::Register(grpc::ServerContext* context, const v1::RegisterRequest* request,
                                        v1::RegisterResponse* response) {
+  if (const auto caller = access_.Admit(*context, Role::kWorker); !caller.ok()) {
+    return FinishRpc("Register", caller.status());
+  }
   const absl::StatusOr<WorkerDetails> details = CheckRegistration(*request);
   if (!details.ok()) return FinishRpc("Register", details.status());
   response->set_heartbeat_interval_ms(scheduler_.heartbeat_interval().count());
-  scheduler_.Register(*details);
-  return FinishRpc("Register", absl::OkStatus());
+  return FinishRpc("Register", scheduler_.Register(*details));
 }
 
-grpc::Status RegistryService::Heartbeat(grpc::ServerContext*, const v1::HeartbeatRequest* request,
+grpc::Status RegistryService::Heartbeat(grpc::ServerContext* context, const v1::HeartbeatRequest* request,
                                         v1::HeartbeatResponse* response) {
+  if (const auto caller = access_.Admit(*context, Role::kWorker); !caller.ok()) {
+    return FinishRpc("Heartbeat", caller.status());
+  }
   response->set_drain(request->draining());
   const bool known = scheduler_.Heartbeat(request->worker_id(), request->draining(), request->peak_rss_bytes());
   return FinishRpc("Heartbeat", known ? absl::OkStatus() : absl::NotFoundError("this worker is not known; register"));
 }
 
-grpc::Status RegistryService::Leave(grpc::ServerContext*, const v1::LeaveRequest* request, v1::LeaveResponse*) {
+grpc::Status RegistryService::Leave(grpc::ServerContext* context, const v1::LeaveRequest* request, v1::LeaveResponse*) {
+  if (const auto caller = access_.Admit(*context, Role::kWorker); !caller.ok()) {
+    return FinishRpc("Leave", caller.status());
+  }
   scheduler_.Leave(request->worker_id());
   return FinishRpc("Leave", absl::OkStatus());
 }
 
-grpc::Status RegistryService::FetchBlob(grpc::ServerContext*, const v1::FetchBlobRequest* request,
+grpc::Status RegistryService::FetchBlob(grpc::ServerContext* context, const v1::FetchBlobRequest* request,
                                         grpc::ServerWriter<v1::FetchBlobResponse>* writer) {
-  return FinishRpc("FetchBlob", SendBlob(store_, request->sha256(), *writer));
+  const auto caller = access_.Admit(*context, Role::kWorker);
+  return FinishRpc("FetchBlob", caller.ok() ? SendBlob(store_, request->sha256(), *writer) : caller.status());
 }
 
 }  // namespace jacserve::server

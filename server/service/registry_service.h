@@ -3,6 +3,7 @@
 #pragma once
 
 #include "jacserve/v1/worker_service.grpc.pb.h"
+#include "server/access/access.h"
 #include "server/schedule/scheduler.h"
 #include "server/store/blob_store.h"
 
@@ -10,7 +11,9 @@ namespace jacserve::server {
 
 class RegistryService final : public v1::WorkerRegistry::Service {
  public:
-  RegistryService(Scheduler& scheduler, BlobStore& store) : scheduler_(scheduler), store_(store) {}
+  // All outlive the service.
+  RegistryService(Scheduler& scheduler, BlobStore& store, Access& access)
+      : scheduler_(scheduler), store_(store), access_(access) {}
 
   grpc::Status Register(grpc::ServerContext* context, const v1::RegisterRequest* request,
                         v1::RegisterResponse* response) override;
@@ -24,6 +27,7 @@ class RegistryService final : public v1::WorkerRegistry::Service {
  private:
   Scheduler& scheduler_;
   BlobStore& store_;
+  Access& access_;
 };
 
 }  // namespace jacserve::server

@@ -28,10 +28,15 @@ absl::Status CheckTensors(const Tensors& tensors) {
   return absl::OkStatus();
 }
 
-absl::Status PinTensors(const Tensors& tensors, BlobPins& pins) {
+absl::StatusOr<int64_t> Pin(const std::string& digest, const MayName& may_name, BlobPins& pins) {
+  if (may_name(digest)) return pins.Add(digest);
+  return absl::NotFoundError("not on this server");
+}
+
+absl::Status PinTensors(const Tensors& tensors, const MayName& may_name, BlobPins& pins) {
   for (const v1::NamedTensor& named : tensors) {
     ASSIGN_OR_RETURN(const TensorRef tensor, FromProto(named));
-    const absl::StatusOr<int64_t> size_bytes = pins.Add(tensor.sha256);
+    const absl::StatusOr<int64_t> size_bytes = Pin(tensor.sha256, may_name, pins);
     if (!size_bytes.ok()) {
       return absl::NotFoundError(
           absl::StrCat("tensor '", tensor.name, "' is ", size_bytes.status().message(), "; upload it and ask again"));
@@ -76,13 +81,18 @@ absl::StatusOr<JobRequest> CheckRequest(v1::ComputeJacobianRequest request) {
   return job;
 }
 
-absl::StatusOr<std::unique_ptr<BlobPins>> PinBlobs(BlobStore& store, const v1::JacobianSpec& spec) {
+absl::Status PinGraph(const std::string& digest, const MayName& may_name, BlobPins& pins) {
+  const absl::StatusOr<int64_t> size_bytes = Pin(digest, may_name, pins);
+  if (size_bytes.ok()) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("the graph is ", size_bytes.status().message(), "; upload it and ask again"));
+}
+
+absl::StatusOr<std::unique_ptr<BlobPins>> PinBlobs(BlobStore& store, const MayName& may_name,
+                                                   const v1::JacobianSpec& spec) {
   auto pins = std::make_unique<BlobPins>(store);
-  if (auto graph = pins->Add(spec.graph_sha256()); !graph.ok()) {
-    return absl::NotFoundError(absl::StrCat("the graph is ", graph.status().message(), "; upload it and ask again"));
-  }
+  RETURN_IF_ERROR(PinGraph(spec.graph_sha256(), may_name, *pins));
   for (const Tensors* tensors : {&spec.weights(), &spec.inputs(), &spec.second_inputs(), &spec.shared_inputs()}) {
-    RETURN_IF_ERROR(PinTensors(*tensors, *pins));
+    RETURN_IF_ERROR(PinTensors(*tensors, may_name, *pins));
   }
   return pins;
 }
@@ -100,8 +110,14 @@ absl::StatusOr<WorkerDetails> CheckRegistration(const v1::RegisterRequest& reque
                                                    ", the coordinator ", JACSERVE_VERSION,
                                                    "; install the same version for both"));
   }
+  if (request.call_token().size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker '", id, "' gave a token of more than ", kMaxNameBytes, " bytes"));
+  }
   WorkerDetails details{
       id, request.address(), request.backend(), request.device(), request.memory_budget_bytes(), request.threads()};
+  details.call_token = request.call_token();
+  details.tls = request.tls();
   if (request.has_gpu()) {
     const v1::GpuInfo& gpu = request.gpu();
     details.gpu = WorkerGpu{gpu.uuid(), gpu.compute_capability(), gpu.driver(), gpu.memory_bytes()};

@@ -2,6 +2,7 @@
 // name what is wrong.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,9 +22,16 @@ absl::Status CheckDigest(const std::string& digest, const std::string& what);
 // InvalidArgument: digests, names, shapes or counts. OutOfRange: rows that no target has.
 absl::StatusOr<JobRequest> CheckRequest(v1::ComputeJacobianRequest request);
 
+// Whether the caller may name this blob; one that it may not is not there for it.
+using MayName = std::function<bool(const std::string& digest)>;
+
+// The graph, kept from eviction. NotFound: it was not uploaded.
+absl::Status PinGraph(const std::string& digest, const MayName& may_name, BlobPins& pins);
+
 // Everything that the request names, kept from eviction. NotFound: a blob that was not uploaded, by the tensor's name.
 // InvalidArgument: a tensor whose shape and dtype do not fit its bytes.
-absl::StatusOr<std::unique_ptr<BlobPins>> PinBlobs(BlobStore& store, const v1::JacobianSpec& spec);
+absl::StatusOr<std::unique_ptr<BlobPins>> PinBlobs(BlobStore& store, const MayName& may_name,
+                                                   const v1::JacobianSpec& spec);
 
 // InvalidArgument: no id or address, or another version than this coordinator's.
 absl::StatusOr<WorkerDetails> CheckRegistration(const v1::RegisterRequest& request);

@@ -84,6 +84,8 @@ struct WorkerDetails {
   int64_t memory_budget_bytes = 0;
   int64_t threads = 0;
   std::optional<WorkerGpu> gpu;
+  std::string call_token;  // shown with every call to it; listed nowhere
+  bool tls = false;        // it is called encrypted
 };
 
 struct Worker {

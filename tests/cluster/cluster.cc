@@ -52,7 +52,10 @@ server::CoordinatorOptions Cluster::FastOptions() {
   return options;
 }
 
-Cluster::Cluster(server::CoordinatorOptions options) : options_(std::move(options)) { Connect(); }
+Cluster::Cluster(server::CoordinatorOptions options, std::string token)
+    : options_(std::move(options)), token_(std::move(token)) {
+  Connect();
+}
 
 Cluster::~Cluster() {
   coordinator_.reset();
@@ -64,8 +67,12 @@ void Cluster::Connect() {
   auto coordinator = server::Coordinator::Start(options_);
   ASSERT_TRUE(coordinator.ok()) << coordinator.status();
   coordinator_ = *std::move(coordinator);
-  client_ = v1::JacobianService::NewStub(OpenChannel(address()));
+  ActAs(token_);
   ASSERT_TRUE(Upload(kGraph).ok());
+}
+
+void Cluster::ActAs(const std::string& token) {
+  client_ = v1::JacobianService::NewStub(*OpenChannel(address(), {.token = token}));
 }
 
 void Cluster::RestartCoordinator() {

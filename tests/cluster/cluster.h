@@ -52,11 +52,15 @@ class Gate {
 
 class Cluster {
  public:
-  explicit Cluster(server::CoordinatorOptions options = FastOptions());
+  // `token`: shown by the client.
+  explicit Cluster(server::CoordinatorOptions options = FastOptions(), std::string token = "");
   ~Cluster();
 
   // Short intervals, small queues, a fresh state directory.
   static server::CoordinatorOptions FastOptions();
+
+  // The client shows another token from now on.
+  void ActAs(const std::string& token);
 
   // The coordinator ends and another starts on the same state directory.
   void RestartCoordinator();
@@ -86,6 +90,7 @@ class Cluster {
   void Connect();
 
   server::CoordinatorOptions options_;
+  std::string token_;
   std::unique_ptr<server::Coordinator> coordinator_;
   std::unique_ptr<v1::JacobianService::Stub> client_;
   std::vector<std::unique_ptr<ScriptedWorker>> workers_;

@@ -80,7 +80,7 @@ class RawStreamTest : public testing::Test {
     builder.RegisterService(&service);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
-    channel_ = OpenChannel("127.0.0.1:" + std::to_string(port));
+    channel_ = *OpenChannel("127.0.0.1:" + std::to_string(port));
   }
 
   v1::ComputeShardRequest Request() {

@@ -49,10 +49,12 @@ def children(pid):
 class Coordinator:
     """jacserve-coordinator with local workers on free ports; its state folder may be handed to the next one.
 
-    `ready`: workers to wait for, where `workers` does not say it.
+    `ready`: workers to wait for, where `workers` does not say it. `client`: what the command line needs to be let in.
     """
 
-    def __init__(self, workers=2, state_dir=None, budget="512MiB", extra=(), ready=None, environment=None):
+    def __init__(self, workers=2, state_dir=None, budget="512MiB", extra=(), ready=None, environment=None, client=(),
+                 wait=True):
+        self._client = client
         self._folder = tempfile.TemporaryDirectory()
         self.state_dir = state_dir or os.path.join(self._folder.name, "state")
         port_file = os.path.join(self._folder.name, "port")
@@ -65,7 +67,8 @@ class Coordinator:
         wait_until(lambda: os.path.exists(port_file) or self.process.poll() is not None, "coordinator's port")
         with open(port_file) as file:
             self.address = "127.0.0.1:" + file.read().strip()
-        wait_until(lambda: sum(w["state"] == "ready" for w in self.workers()) == (ready or workers), "workers")
+        if wait:
+            wait_until(lambda: sum(w["state"] == "ready" for w in self.workers()) == (ready or workers), "workers")
 
     def __enter__(self):
         return self
@@ -81,7 +84,8 @@ class Coordinator:
         self.process.wait()
 
     def workers(self):
-        return json.loads(run(["workers", "--server", self.address, "--json"]).stdout.splitlines()[-1])["workers"]
+        asked = run(["workers", "--server", self.address, "--json", *self._client])
+        return json.loads(asked.stdout.splitlines()[-1])["workers"]
 
     def info(self):
         return json.loads(run(["info", "--server", self.address, "--json"]).stdout.splitlines()[-1])

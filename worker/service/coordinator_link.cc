@@ -123,7 +123,9 @@ void CoordinatorLink::OnFailure(const absl::Status& status) {
     last_answer_ = Clock::now();
     return;
   }
-  if (absl::IsInvalidArgument(status)) return End(status);
+  if (absl::IsInvalidArgument(status) || absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status)) {
+    return End(status);
+  }
   if (!warned_) spdlog::warn("the coordinator does not answer: {}; trying again", std::string(status.message()));
   warned_ = true;
   if (Clock::now() - last_answer_ > options_.gone_timeout) {

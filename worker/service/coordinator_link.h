@@ -25,7 +25,8 @@ struct LinkOptions {
 class CoordinatorLink {
  public:
   // `on_end` is called at most once, from the link's thread: OK when the coordinator asked the worker to drain,
-  // InvalidArgument when it refused the registration, Unavailable when it was gone for longer than gone_timeout.
+  // InvalidArgument, Unauthenticated or PermissionDenied when it refused the registration, Unavailable when it was gone
+  // for longer than gone_timeout.
   CoordinatorLink(std::shared_ptr<grpc::Channel> channel, LinkOptions options,
                   std::function<void(const absl::Status&)> on_end);
   ~CoordinatorLink();  // stops beating, without leaving

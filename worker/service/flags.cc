@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/cpu_list.h"
 #include "common/size_text.h"
+#include "common/token.h"
 #include "worker/service/cpu_list.h"
 
 namespace jacserve::worker {
@@ -49,6 +50,13 @@ void ReadBudget(const std::string& text, Flags& flags) {
   (gpu ? runner.gpu_budget_bytes : runner.memory_budget_bytes) = *size;
 }
 
+// CLI::ValidationError: a file that cannot be read or holds none.
+void ReadToken(const std::string& path, std::string& token) {
+  absl::StatusOr<std::string> read = TokenFrom(path);
+  if (!read.ok()) throw CLI::ValidationError("--token-file", std::string(read.status().message()));
+  token = *std::move(read);
+}
+
 }  // namespace
 
 std::variant<Flags, int> ParseFlags(int argc, char** argv) {
@@ -56,7 +64,8 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
   WorkerOptions& worker = flags.worker;
   worker.id = DefaultId();
   worker.runner.threads = 0;
-  std::string budget, host_memory, cpus;
+  std::string budget, host_memory, cpus, token_file;
+  bool tls = false;
   double idle_seconds = -1;
   double gone_seconds = std::chrono::duration<double>(worker.coordinator_timeout).count();
   const std::map<std::string, BackendKind> backends = {
@@ -68,6 +77,14 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
   app.add_option("--listen", worker.listen, "Where the coordinator may call: HOST:PORT, port 0 for any, or unix:PATH")
       ->capture_default_str();
   app.add_option("--advertise", worker.advertise, "Address told to the coordinator, when it differs from --listen");
+  app.add_option("--token-file", token_file, "File with the token to join with (default: JACSERVE_TOKEN)");
+  app.add_flag("--tls", tls, "Connect to the coordinator encrypted; implied by the three options that follow");
+  app.add_option("--tls-ca", worker.tls.ca,
+                 "Authorities that the coordinator's certificate must be of, PEM (default: the system's)");
+  app.add_option("--tls-cert", worker.tls.cert, "Certificate to serve encrypted with and to show, PEM");
+  app.add_option("--tls-key", worker.tls.key, "Its key, PEM; files are read again when they change");
+  app.add_flag("--insecure", worker.insecure,
+               "Listen to other machines without encryption: for networks that are trusted");
   app.add_option("--id", worker.id, "Name among the coordinator's workers")->capture_default_str();
   app.add_option(
       "--memory-budget", budget,
@@ -100,9 +117,12 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
     app.parse(argc, argv);
     if (worker.coordinator.empty() && !flags.list_gpus) throw CLI::RequiredError("--coordinator");
     if (!budget.empty()) ReadBudget(budget, flags);
+    ReadToken(token_file, worker.coordinator_access.token);
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
   }
+  const bool any_file = !worker.tls.ca.empty() || !worker.tls.cert.empty() || !worker.tls.key.empty();
+  if (tls || any_file) worker.coordinator_access.tls = worker.tls;
   worker.coordinator_timeout = std::chrono::milliseconds(static_cast<int64_t>(gone_seconds * 1e3));
   const bool gpu = worker.runner.backend == BackendKind::kCuda;
   if (idle_seconds < 0) idle_seconds = gpu ? 60 : 0;

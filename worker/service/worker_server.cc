@@ -1,6 +1,5 @@
 #include "worker/service/worker_server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
@@ -14,9 +13,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/channel.h"
 #include "common/process.h"
 #include "common/status.h"
+#include "common/token.h"
 #include "worker/engine/devices.h"
 #include "worker/service/blob_fetcher.h"
 #include "worker/service/worker_metrics.h"
@@ -42,8 +41,11 @@ std::string AddressFor(const std::string& listen, int port) {
   return absl::StrCat(any ? HostName() : host, ":", port);
 }
 
-v1::RegisterRequest RegistrationOf(const WorkerOptions& options, const std::string& address) {
+v1::RegisterRequest RegistrationOf(const WorkerOptions& options, const std::string& address,
+                                   const std::string& call_token) {
   v1::RegisterRequest request;
+  request.set_call_token(call_token);
+  request.set_tls(!options.tls.cert.empty());
   request.set_worker_id(options.id);
   request.set_address(address);
   request.set_version(JACSERVE_VERSION);
@@ -68,21 +70,23 @@ v1::RegisterRequest RegistrationOf(const WorkerOptions& options, const std::stri
 
 absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const WorkerOptions& options,
                                                                   std::function<void(const absl::Status&)> on_end) {
-  std::shared_ptr<grpc::Channel> channel = OpenChannel(options.coordinator);
+  ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel,
+                   OpenChannel(options.coordinator, options.coordinator_access));
   std::unique_ptr<WorkerServer> worker(new WorkerServer(options, channel));
   RETURN_IF_ERROR(worker->Listen(options));
   WorkerMetrics::Get().memory_budget_bytes.Set(static_cast<double>(options.runner.memory_budget_bytes));
   LinkOptions link;
-  link.registration = RegistrationOf(options, worker->address_);
+  link.registration = RegistrationOf(options, worker->address_, worker->call_token_);
   link.gone_timeout = options.coordinator_timeout;
   worker->link_ = std::make_unique<CoordinatorLink>(channel, std::move(link), std::move(on_end));
   return worker;
 }
 
 WorkerServer::WorkerServer(const WorkerOptions& options, std::shared_ptr<grpc::Channel> channel)
-    : blobs_(FetchFromCoordinator(std::move(channel)), BlobCacheShare(options.runner.memory_budget_bytes)),
+    : call_token_(NewToken()),
+      blobs_(FetchFromCoordinator(std::move(channel)), BlobCacheShare(options.runner.memory_budget_bytes)),
       runner_(options.runner, blobs_, options.make_engine, options.report),
-      service_(options.id, runner_) {}
+      service_(options.id, call_token_, runner_) {}
 
 WorkerServer::~WorkerServer() {
   link_ = nullptr;
@@ -91,17 +95,22 @@ WorkerServer::~WorkerServer() {
 
 absl::Status WorkerServer::Listen(const WorkerOptions& options) {
   static std::once_flag once;
-  std::call_once(once, [] {
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  });
+  std::call_once(once, [] { grpc::EnableDefaultHealthCheckService(true); });
   if (!absl::StartsWith(options.listen, "unix:") && !absl::StrContains(options.listen, ':')) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", options.listen, "' is no address to listen at; give HOST:PORT or unix:PATH"));
   }
+  std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
+  if (!options.tls.cert.empty()) {
+    ASSIGN_OR_RETURN(credentials, TlsServerCredentials(options.tls));
+  } else if (!IsOnlyLocal(options.listen) && !options.insecure) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("at ", options.listen, " other machines can reach this worker, unencrypted; give --tls-cert and ",
+                     "--tls-key, or --insecure where the network itself is trusted"));
+  }
   int port = 0;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(options.listen, credentials, &port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two workers at one port are a mistake
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.RegisterService(&service_);

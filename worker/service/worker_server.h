@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/channel.h"
 #include "worker/service/blob_cache.h"
 #include "worker/service/coordinator_link.h"
 #include "worker/service/shard_runner.h"
@@ -24,6 +25,9 @@ struct WorkerOptions {
   std::string listen = "127.0.0.1:0";  // HOST:PORT, port 0 for any, or unix:PATH
   std::string advertise;               // the address that the coordinator calls; empty: from `listen`
   std::string coordinator;             // gRPC target
+  PeerAccess coordinator_access;       // what to show it and to see of it
+  TlsFiles tls;                        // of this worker's own server; cert empty: unencrypted
+  bool insecure = false;               // unencrypted beyond this machine, too
   std::chrono::milliseconds coordinator_timeout{300'000};
   RunnerOptions runner;
   EngineFactory make_engine;
@@ -32,7 +36,8 @@ struct WorkerOptions {
 
 class WorkerServer {
  public:
-  // `on_end`: see CoordinatorLink. InvalidArgument: an address that cannot be. Unavailable: it cannot be listened at.
+  // `on_end`: see CoordinatorLink. InvalidArgument: an address that cannot be, or that others reach unencrypted without
+  // `insecure`; as CheckTlsFiles. Unavailable: it cannot be listened at.
   static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(const WorkerOptions& options,
                                                              std::function<void(const absl::Status&)> on_end);
   ~WorkerServer();
@@ -45,9 +50,10 @@ class WorkerServer {
   void Drain(std::chrono::milliseconds patience, const std::function<bool()>& hurry);
 
  private:
-  explicit WorkerServer(const WorkerOptions& options, std::shared_ptr<grpc::Channel> channel);
+  WorkerServer(const WorkerOptions& options, std::shared_ptr<grpc::Channel> channel);
   absl::Status Listen(const WorkerOptions& options);
 
+  const std::string call_token_;  // that the coordinator must show
   BlobCache blobs_;
   ShardRunner runner_;
   WorkerService service_;

@@ -10,6 +10,7 @@
 #include "common/process.h"
 #include "common/proto_convert.h"
 #include "common/status.h"
+#include "common/token.h"
 #include "worker/service/chunk_writer.h"
 #include "worker/service/worker_metrics.h"
 
@@ -95,8 +96,8 @@ v1::JacobianEvent SummaryEvent(const ChunkWriter& writer, double seconds, const 
 
 }  // namespace
 
-WorkerService::WorkerService(std::string worker_id, ShardRunner& runner)
-    : worker_id_(std::move(worker_id)), runner_(runner) {
+WorkerService::WorkerService(std::string worker_id, std::string token, ShardRunner& runner)
+    : worker_id_(std::move(worker_id)), token_(std::move(token)), runner_(runner) {
   MarkMethodStreamed(kPreparePlace, RawHandler<v1::PrepareRequest>([this](grpc::ServerContext* context,
                                                                           RawStreamer<v1::PrepareRequest>* stream) {
                                       return FinishRpc("Prepare", Prepare(*context, *stream));
@@ -108,14 +109,21 @@ WorkerService::WorkerService(std::string worker_id, ShardRunner& runner)
                      }).release());
 }
 
-grpc::Status WorkerService::DescribeModel(grpc::ServerContext*, const v1::DescribeModelRequest* request,
+absl::Status WorkerService::Admit(const grpc::ServerContext& context) const {
+  if (CameThroughSocketFile(context) || SameSecret(TokenOf(context), token_)) return absl::OkStatus();
+  return absl::UnauthenticatedError("a worker answers its own coordinator alone");
+}
+
+grpc::Status WorkerService::DescribeModel(grpc::ServerContext* context, const v1::DescribeModelRequest* request,
                                           v1::ModelDescription* response) {
+  if (const absl::Status admitted = Admit(*context); !admitted.ok()) return FinishRpc("DescribeModel", admitted);
   absl::StatusOr<v1::ModelDescription> description = runner_.Describe(request->graph_sha256());
   if (description.ok()) *response = *std::move(description);
   return FinishRpc("DescribeModel", description.status());
 }
 
 absl::Status WorkerService::Prepare(grpc::ServerContext& context, RawStreamer<v1::PrepareRequest>& stream) {
+  RETURN_IF_ERROR(Admit(context));
   const CountWhileAlive counted(running_);
   v1::PrepareRequest request;
   if (!stream.Read(&request)) return absl::InvalidArgumentError("the request cannot be read");
@@ -128,6 +136,7 @@ absl::Status WorkerService::Prepare(grpc::ServerContext& context, RawStreamer<v1
 }
 
 absl::Status WorkerService::ComputeShard(grpc::ServerContext& context, RawStreamer<v1::ComputeShardRequest>& stream) {
+  RETURN_IF_ERROR(Admit(context));
   const CountWhileAlive counted(running_);
   v1::ComputeShardRequest request;
   if (!stream.Read(&request)) return absl::InvalidArgumentError("the request cannot be read");

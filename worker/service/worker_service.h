@@ -13,7 +13,8 @@ namespace jacserve::worker {
 
 class WorkerService final : public v1::WorkerService::Service {
  public:
-  WorkerService(std::string worker_id, ShardRunner& runner);
+  // Calls must show `token`, but for those through a socket file.
+  WorkerService(std::string worker_id, std::string token, ShardRunner& runner);
 
   grpc::Status DescribeModel(grpc::ServerContext* context, const v1::DescribeModelRequest* request,
                              v1::ModelDescription* response) override;
@@ -25,12 +26,14 @@ class WorkerService final : public v1::WorkerService::Service {
   void Drain() { draining_ = true; }
 
  private:
+  absl::Status Admit(const grpc::ServerContext& context) const;
   absl::Status Prepare(grpc::ServerContext& context, RawStreamer<v1::PrepareRequest>& stream);
   absl::Status ComputeShard(grpc::ServerContext& context, RawStreamer<v1::ComputeShardRequest>& stream);
   absl::Status SendRows(grpc::ServerContext& context, const v1::JacobianSpec& spec, RowRange rows,
                         const ChunkWriter::WriteMessage& write);
 
   const std::string worker_id_;
+  const std::string token_;
   ShardRunner& runner_;
   std::atomic<int> running_ = 0;
   std::atomic<bool> draining_ = false;

@@ -51,6 +51,6 @@ def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(header, "SMALL_NBYTES", 0)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def bin_folder() -> Path:
     return Path(os.environ["JACSERVE_BIN"])

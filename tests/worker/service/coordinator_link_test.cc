@@ -24,7 +24,7 @@ class CoordinatorLinkTest : public testing::Test {
     options.gone_timeout = gone_timeout;
     options.first_backoff = milliseconds(5);
     options.last_backoff = milliseconds(50);
-    link_ = std::make_unique<CoordinatorLink>(OpenChannel(address), options,
+    link_ = std::make_unique<CoordinatorLink>(*OpenChannel(address), options,
                                               [this](const absl::Status& status) { ended_.set_value(status); });
   }
 

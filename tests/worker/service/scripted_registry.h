@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "common/channel.h"
 #include "common/digest.h"
 #include "jacserve/v1/worker_service.grpc.pb.h"
 
@@ -63,6 +64,14 @@ class ScriptedRegistry final : public v1::WorkerRegistry::Service {
     if (!WaitUntil([&](const State& state) { return state.registrations.size() >= nth; })) return "";
     std::lock_guard lock(mutex_);
     return state_.registrations[nth - 1].address();
+  }
+
+  // To that worker, with the token that it wants to see.
+  std::shared_ptr<grpc::Channel> WorkerChannel(size_t nth = 1) {
+    const std::string address = WorkerAddress(nth);
+    std::lock_guard lock(mutex_);
+    if (state_.registrations.size() < nth) return *OpenChannel(address);
+    return *OpenChannel(address, {.token = state_.registrations[nth - 1].call_token()});
   }
 
   void Hold(const std::string& blob) {

@@ -84,10 +84,7 @@ class WorkerProcessTest : public testing::Test {
     return Process(Program(), arguments);
   }
 
-  std::unique_ptr<v1::WorkerService::Stub> Stub() {
-    return v1::WorkerService::NewStub(
-        grpc::CreateChannel(registry_.WorkerAddress(), grpc::InsecureChannelCredentials()));
-  }
+  std::unique_ptr<v1::WorkerService::Stub> Stub() { return v1::WorkerService::NewStub(registry_.WorkerChannel()); }
 
   ScriptedRegistry registry_;
 };

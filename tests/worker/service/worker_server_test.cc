@@ -38,9 +38,8 @@ class WorkerServerTest : public testing::Test {
     absl::StatusOr<std::unique_ptr<WorkerServer>> worker = WorkerServer::Start(options, [](const absl::Status&) {});
     ASSERT_TRUE(worker.ok()) << worker.status();
     worker_ = *std::move(worker);
-    const std::string address = registry_.WorkerAddress();
-    ASSERT_EQ(address, worker_->address());
-    stub_ = v1::WorkerService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    ASSERT_EQ(registry_.WorkerAddress(), worker_->address());
+    stub_ = v1::WorkerService::NewStub(registry_.WorkerChannel());
   }
 
   struct Shard {
@@ -297,6 +296,26 @@ TEST_F(WorkerServerTest, AddressInUseIsUnavailable) {
   EXPECT_EQ(WorkerServer::Start(options, {}).status().code(), absl::StatusCode::kUnavailable);
   options.listen = "nowhere";
   EXPECT_EQ(WorkerServer::Start(options, {}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(WorkerServerTest, AnswersItsOwnCoordinatorAlone) {
+  StartWorker();
+  for (const std::string& token : std::vector<std::string>{"", "guessed", std::string(64, '0')}) {
+    stub_ = v1::WorkerService::NewStub(*OpenChannel(worker_->address(), {.token = token}));
+    EXPECT_EQ(Compute({0, 1}).status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+    grpc::ClientContext context;
+    v1::ModelDescription description;
+    EXPECT_EQ(stub_->DescribeModel(&context, {}, &description).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  }
+}
+
+TEST_F(WorkerServerTest, OthersReachItUnencryptedOnlyWhenSaid) {
+  WorkerOptions options;
+  options.coordinator = registry_.address();
+  options.listen = "0.0.0.0:0";
+  const absl::Status refused = WorkerServer::Start(options, {}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("--insecure"));
 }
 
 // The request and answer of a unary call whose classes are not at hand, as raw bytes.
