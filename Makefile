@@ -1,7 +1,7 @@
 # The few commands that people type. Each one brings what it needs: a fresh Debian 12 machine needs nothing else.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help deps build programs test demo bench gpu-check parity python-test server-wheel server-wheel-test frameworks-test notebooks python-bench operators-doc format check-format
+.PHONY: help deps build programs test demo bench chaos gpu-check parity python-test server-wheel server-wheel-test frameworks-test notebooks python-bench operators-doc format check-format
 
 JOBS := $(shell nproc)
 PRESET := release
@@ -43,6 +43,9 @@ demo: build  ## the Jacobian of the seed network (14 GB) through a coordinator a
 
 bench: build  ## the figures of README.md: ratios against a floor or a peer
 	PYTHONPATH=client/python/src $(firstword $(wildcard build/parity-venv/bin/python) python3) bench/report.py $(BIN) tests/golden bench/results
+
+chaos: build  ## faults at random under several clients, every row compared: CHAOS_ARGS='--seconds 600 --seed 7'
+	JACSERVE_BIN=$(CURDIR)/$(BIN) JACSERVE_GOLDEN=$(CURDIR)/tests/golden python3 tests/chaos/chaos.py $(CHAOS_ARGS)
 
 gpu-check: build  ## a bundle that checks the GPU backend on another machine: build/gpu-check/jacserve-gpu-check.tar.gz
 	python3 bench/gpu_check/make_bundle.py $(BIN) . build/gpu-check/jacserve-gpu-check.tar.gz
