@@ -60,7 +60,8 @@ bool CameThroughSocketFile(const grpc::ServerContext& context) { return absl::St
 bool IsOnlyLocal(std::string_view listen) {
   if (listen.starts_with("unix:")) return true;
   const std::string_view host = listen.substr(0, listen.rfind(':'));
-  return host.starts_with("127.") || host == "localhost" || host == "[::1]";
+  const bool number = host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return (number && host.starts_with("127.")) || host == "localhost" || host == "[::1]";
 }
 
 }  // namespace jacserve

@@ -40,6 +40,10 @@ void CountSent(const EventQueue::Item& item) {
   metrics.latency.Observe(std::chrono::duration<double>(EventQueue::Clock::now() - item.pushed).count());
 }
 
+absl::Status OtherBytes() {
+  return absl::InvalidArgumentError("the bytes of an upload are not those that were announced");
+}
+
 v1::WorkerState ToProto(WorkerPhase phase) {
   switch (phase) {
     case WorkerPhase::kJoining:
@@ -104,6 +108,7 @@ absl::Status JacobianService::ReceiveBlob(const std::string& caller, grpc::Serve
   response.set_already_present(upload == nullptr);
   if (upload == nullptr && access_.MayName(caller, digest)) return absl::OkStatus();
   Sha256 shown;  // of bytes that the store holds, and that the caller has yet to show
+  int64_t left_bytes = request.announcement().size_bytes();
   while (reader.Read(&request)) {
     if (request.part_case() != v1::UploadRequest::kData) {
       return absl::InvalidArgumentError("after its announcement, an upload holds data only");
@@ -113,6 +118,8 @@ absl::Status JacobianService::ReceiveBlob(const std::string& caller, grpc::Serve
     }
     const auto piece = std::as_bytes(std::span(request.data()));
     if (upload == nullptr) {
+      left_bytes -= static_cast<int64_t>(piece.size());
+      if (left_bytes < 0) return OtherBytes();
       shown.Update(piece);
     } else {
       RETURN_IF_ERROR(upload->Append(piece));
@@ -121,7 +128,7 @@ absl::Status JacobianService::ReceiveBlob(const std::string& caller, grpc::Serve
   if (upload != nullptr) {
     RETURN_IF_ERROR(upload->Commit());
   } else if (shown.Finish() != digest) {
-    return absl::InvalidArgumentError("the bytes of an upload are not those that were announced");
+    return OtherBytes();
   }
   access_.Grant(caller, digest);
   return absl::OkStatus();

@@ -144,6 +144,7 @@ TEST_F(AccessTest, ADigestAloneGivesNobodyAnothersTensors) {
   EXPECT_EQ(cluster_.Compute(request).status.code(), Code::kNotFound);
   EXPECT_EQ(cluster_.Upload("other bytes", 11, DigestOf(tensor)).code(), Code::kInvalidArgument);
   EXPECT_EQ(cluster_.Upload("", 3'000'000, DigestOf(tensor)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(cluster_.Upload(tensor + tensor, 3'000'000, DigestOf(tensor)).code(), Code::kInvalidArgument);
   EXPECT_FALSE(cluster_.Holds(tensor));
   EXPECT_TRUE(cluster_.Upload(tensor).ok()) << "he has shown them";
   EXPECT_TRUE(cluster_.Holds(tensor));
