@@ -29,6 +29,9 @@ absl::Status CheckListening(const AccessOptions& options, const std::string& lis
 absl::StatusOr<std::unique_ptr<Access>> Access::Make(const AccessOptions& options, const std::string& listen) {
   RETURN_IF_ERROR(CheckListening(options, listen));
   std::unique_ptr<Access> access(new Access(options.tokens));
+  if (!options.audit_log.empty()) {
+    ASSIGN_OR_RETURN(access->audit_log_, AuditLog::Open(options.audit_log));
+  }
   if (options.tokens.empty()) return access;
   ASSIGN_OR_RETURN(access->tokens_, TokenFile::Read(options.tokens));
   std::error_code ignored;
@@ -63,6 +66,10 @@ absl::StatusOr<std::string> Access::Admit(const grpc::ServerContext& context, Ro
   if (caller->roles.contains(role)) return caller->name;
   return absl::PermissionDeniedError(
       absl::StrCat("the token of ", caller->name, " lacks the role '", std::string(NameOf(role)), "'"));
+}
+
+void Access::Record(const AuditedCall& call, const absl::Status& outcome) const {
+  if (audit_log_ != nullptr) audit_log_->Write(call, outcome);
 }
 
 bool Access::MayName(const std::string& caller, const std::string& digest) const {

@@ -75,6 +75,8 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
       "--tokens", options.access.tokens,
       "File of who may use this server, a line for each: NAME ROLE[,ROLE] SHA256, as `jacserve token` prints; "
       "read again when it changes. Without it everybody may who can connect");
+  app.add_option("--audit-log", options.access.audit_log,
+                 "File for a line of JSON about each upload, model read, Jacobian and worker: who, what, how much");
   app.add_option("--tls-cert", options.access.tls.cert, "Certificate to serve encrypted with, PEM");
   app.add_option("--tls-key", options.access.tls.key, "Its key, PEM; both are read again when they change");
   app.add_option("--tls-client-ca", options.access.tls.ca,

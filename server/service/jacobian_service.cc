@@ -67,7 +67,10 @@ JacobianService::JacobianService(Scheduler& scheduler, BlobStore& store, Access&
   RelayMetrics::Get();  // a scrape shows zeros before the first chunk
   MarkMethodStreamed(kComputeJacobianIndex,
                      RawHandler<v1::ComputeJacobianRequest>([this](grpc::ServerContext* context, EventStream* stream) {
-                       return FinishRpc("ComputeJacobian", Compute(*context, *stream));
+                       AuditedCall audited{.call = "ComputeJacobian", .peer = context->peer()};
+                       const absl::Status status = Compute(*context, *stream, audited);
+                       access_.Record(audited, status);
+                       return FinishRpc("ComputeJacobian", status);
                      }).release());
 }
 
@@ -91,24 +94,29 @@ absl::Status JacobianService::Find(const std::string& caller, const v1::FindMiss
 
 grpc::Status JacobianService::Upload(grpc::ServerContext* context, grpc::ServerReader<v1::UploadRequest>* reader,
                                      v1::UploadResponse* response) {
-  const absl::StatusOr<std::string> caller = access_.Admit(*context, Role::kUpload);
-  return FinishRpc("Upload", caller.ok() ? ReceiveBlob(*caller, *reader, *response) : caller.status());
+  AuditedCall audited{.call = "Upload", .peer = context->peer()};
+  const absl::Status status = ReceiveBlob(*context, *reader, *response, audited);
+  access_.Record(audited, status);
+  return FinishRpc("Upload", status);
 }
 
-absl::Status JacobianService::ReceiveBlob(const std::string& caller, grpc::ServerReader<v1::UploadRequest>& reader,
-                                          v1::UploadResponse& response) {
+absl::Status JacobianService::ReceiveBlob(grpc::ServerContext& context, grpc::ServerReader<v1::UploadRequest>& reader,
+                                          v1::UploadResponse& response, AuditedCall& audited) {
+  ASSIGN_OR_RETURN(audited.caller, access_.Admit(context, Role::kUpload));
+  const std::string& caller = audited.caller;
   v1::UploadRequest request;
   if (!reader.Read(&request) || !request.has_announcement()) {
     return absl::InvalidArgumentError("an upload begins with its announcement: sha256 and size");
   }
   const std::string digest = request.announcement().sha256();
   RETURN_IF_ERROR(CheckDigest(digest, "the blob's key"));
+  audited.sha256 = digest;
   ASSIGN_OR_RETURN(const std::unique_ptr<BlobUpload> upload,
                    store_.BeginUpload(digest, request.announcement().size_bytes()));
   response.set_already_present(upload == nullptr);
   if (upload == nullptr && access_.MayName(caller, digest)) return absl::OkStatus();
   Sha256 shown;  // of bytes that the store holds, and that the caller has yet to show
-  int64_t left_bytes = request.announcement().size_bytes();
+  const int64_t announced_bytes = request.announcement().size_bytes();
   while (reader.Read(&request)) {
     if (request.part_case() != v1::UploadRequest::kData) {
       return absl::InvalidArgumentError("after its announcement, an upload holds data only");
@@ -117,9 +125,9 @@ absl::Status JacobianService::ReceiveBlob(const std::string& caller, grpc::Serve
       return absl::InvalidArgumentError("a piece of an upload holds at most 2 MiB");
     }
     const auto piece = std::as_bytes(std::span(request.data()));
+    audited.bytes += static_cast<int64_t>(piece.size());
     if (upload == nullptr) {
-      left_bytes -= static_cast<int64_t>(piece.size());
-      if (left_bytes < 0) return OtherBytes();
+      if (audited.bytes > announced_bytes) return OtherBytes();
       shown.Update(piece);
     } else {
       RETURN_IF_ERROR(upload->Append(piece));
@@ -136,15 +144,19 @@ absl::Status JacobianService::ReceiveBlob(const std::string& caller, grpc::Serve
 
 grpc::Status JacobianService::DescribeModel(grpc::ServerContext* context, const v1::DescribeModelRequest* request,
                                             v1::ModelDescription* response) {
-  return FinishRpc("DescribeModel", Describe(*context, *request, *response));
+  AuditedCall audited{.call = "DescribeModel", .peer = context->peer()};
+  const absl::Status status = Describe(*context, *request, *response, audited);
+  access_.Record(audited, status);
+  return FinishRpc("DescribeModel", status);
 }
 
 absl::Status JacobianService::Describe(grpc::ServerContext& context, const v1::DescribeModelRequest& request,
-                                       v1::ModelDescription& response) {
-  ASSIGN_OR_RETURN(const std::string caller, access_.Admit(context, Role::kCompute));
+                                       v1::ModelDescription& response, AuditedCall& audited) {
+  ASSIGN_OR_RETURN(audited.caller, access_.Admit(context, Role::kCompute));
   RETURN_IF_ERROR(CheckDigest(request.graph_sha256(), "the graph's key"));
+  audited.sha256 = request.graph_sha256();
   BlobPins pins(store_);
-  RETURN_IF_ERROR(PinGraph(request.graph_sha256(), NamesOf(caller), pins));
+  RETURN_IF_ERROR(PinGraph(request.graph_sha256(), NamesOf(audited.caller), pins));
   std::set<WorkerKey> tried;
   while (true) {
     ASSIGN_OR_RETURN(const ReadyWorker worker, scheduler_.AnyWorker(tried, [&] { return context.IsCancelled(); }));
@@ -162,12 +174,13 @@ absl::Status JacobianService::Describe(grpc::ServerContext& context, const v1::D
   }
 }
 
-absl::Status JacobianService::Compute(grpc::ServerContext& context, EventStream& stream) {
-  ASSIGN_OR_RETURN(const std::string caller, access_.Admit(context, Role::kCompute));
+absl::Status JacobianService::Compute(grpc::ServerContext& context, EventStream& stream, AuditedCall& audited) {
+  ASSIGN_OR_RETURN(audited.caller, access_.Admit(context, Role::kCompute));
   v1::ComputeJacobianRequest request;
   if (!stream.Read(&request)) return absl::CancelledError("the client is gone");
   ASSIGN_OR_RETURN(JobRequest job, CheckRequest(std::move(request)));
-  ASSIGN_OR_RETURN(std::unique_ptr<BlobPins> pins, PinBlobs(store_, NamesOf(caller), job.spec));
+  audited.sha256 = job.spec.graph_sha256();
+  ASSIGN_OR_RETURN(std::unique_ptr<BlobPins> pins, PinBlobs(store_, NamesOf(audited.caller), job.spec));
   ASSIGN_OR_RETURN(const Scheduler::Submitted submitted, scheduler_.Submit(std::move(job), std::move(pins)));
   PackingWriter writer(stream);
   absl::Status status = SendEvents(context, writer, submitted);
@@ -176,6 +189,7 @@ absl::Status JacobianService::Compute(grpc::ServerContext& context, EventStream&
     *event.mutable_summary() = scheduler_.SummaryOf(submitted);
     if (!writer.Write(EncodeEvent(event), Next::kEnd)) status = absl::CancelledError("the client is gone");
   }
+  audited.bytes = scheduler_.SummaryOf(submitted).payload_bytes();
   scheduler_.Release(submitted);
   return status;
 }

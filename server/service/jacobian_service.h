@@ -35,11 +35,12 @@ class JacobianService final : public v1::JacobianService::Service {
 
   absl::Status Find(const std::string& caller, const v1::FindMissingRequest& request,
                     v1::FindMissingResponse& response);
-  absl::Status ReceiveBlob(const std::string& caller, grpc::ServerReader<v1::UploadRequest>& reader,
-                           v1::UploadResponse& response);
+  // Each fills in what is to be recorded of it.
+  absl::Status ReceiveBlob(grpc::ServerContext& context, grpc::ServerReader<v1::UploadRequest>& reader,
+                           v1::UploadResponse& response, AuditedCall& audited);
   absl::Status Describe(grpc::ServerContext& context, const v1::DescribeModelRequest& request,
-                        v1::ModelDescription& response);
-  absl::Status Compute(grpc::ServerContext& context, EventStream& stream);
+                        v1::ModelDescription& response, AuditedCall& audited);
+  absl::Status Compute(grpc::ServerContext& context, EventStream& stream, AuditedCall& audited);
   MayName NamesOf(const std::string& caller) const;
   absl::Status SendEvents(grpc::ServerContext& context, EventWriter& writer, const Scheduler::Submitted& submitted);
 

@@ -34,13 +34,19 @@ absl::Status SendBlob(BlobStore& store, const std::string& digest, grpc::ServerW
 
 grpc::Status RegistryService::Register(grpc::ServerContext* context, const v1::RegisterRequest* request,
                                        v1::RegisterResponse* response) {
-  if (const auto caller = access_.Admit(*context, Role::kWorker); !caller.ok()) {
-    return FinishRpc("Register", caller.status());
-  }
-  const absl::StatusOr<WorkerDetails> details = CheckRegistration(*request);
-  if (!details.ok()) return FinishRpc("Register", details.status());
-  response->set_heartbeat_interval_ms(scheduler_.heartbeat_interval().count());
-  return FinishRpc("Register", scheduler_.Register(*details));
+  AuditedCall audited{.call = "Register", .peer = context->peer()};
+  const absl::Status status = Join(*context, *request, *response, audited);
+  access_.Record(audited, status);
+  return FinishRpc("Register", status);
+}
+
+absl::Status RegistryService::Join(grpc::ServerContext& context, const v1::RegisterRequest& request,
+                                   v1::RegisterResponse& response, AuditedCall& audited) {
+  ASSIGN_OR_RETURN(audited.caller, access_.Admit(context, Role::kWorker));
+  ASSIGN_OR_RETURN(const WorkerDetails details, CheckRegistration(request));
+  audited.worker = details.id;
+  response.set_heartbeat_interval_ms(scheduler_.heartbeat_interval().count());
+  return scheduler_.Register(details);
 }
 
 grpc::Status RegistryService::Heartbeat(grpc::ServerContext* context, const v1::HeartbeatRequest* request,

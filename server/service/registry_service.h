@@ -25,6 +25,9 @@ class RegistryService final : public v1::WorkerRegistry::Service {
                          grpc::ServerWriter<v1::FetchBlobResponse>* writer) override;
 
  private:
+  absl::Status Join(grpc::ServerContext& context, const v1::RegisterRequest& request, v1::RegisterResponse& response,
+                    AuditedCall& audited);
+
   Scheduler& scheduler_;
   BlobStore& store_;
   Access& access_;

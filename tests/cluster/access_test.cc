@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "common/channel.h"
@@ -26,6 +27,7 @@ class AccessTest : public testing::Test {
   static server::CoordinatorOptions Options() {
     server::CoordinatorOptions options = Cluster::FastOptions();
     options.access.tokens = options.state_directory.string() + "-tokens";
+    options.access.audit_log = options.state_directory.string() + "-audit";
     Write(options.access.tokens,
           {"alice compute,upload", "bob upload,compute", "reader compute", "writer upload", "box worker"});
     return options;
@@ -87,7 +89,10 @@ class AccessTest : public testing::Test {
     return FromGrpc(registry->Register(&context, request, &response));
   }
 
-  ~AccessTest() override { std::filesystem::remove(options_.access.tokens); }
+  ~AccessTest() override {
+    std::filesystem::remove(options_.access.tokens);
+    std::filesystem::remove(options_.access.audit_log);
+  }
 
   const server::CoordinatorOptions options_ = Options();
   Cluster cluster_{options_, "alice"};
@@ -160,6 +165,33 @@ TEST_F(AccessTest, TokensAreReadAgainWhenTheFileChanges) {
   cluster_.ActAs("carol");
   std::this_thread::sleep_for(std::chrono::milliseconds(1'200));
   EXPECT_TRUE(Ask().ok()) << "a file that is wrong changes nothing";
+}
+
+TEST_F(AccessTest, CallsAreRecordedWithWhoWhatHowMuchAndOutcome) {
+  cluster_.ActAs("bob");
+  ASSERT_TRUE(cluster_.Upload("12345").ok());
+  ASSERT_EQ(Describe("never sent").code(), Code::kNotFound);
+  cluster_.ActAs("guessed");
+  ASSERT_EQ(cluster_.Upload("x").code(), Code::kUnauthenticated);
+  ASSERT_TRUE(Join("box").ok());
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(options_.access.audit_log);
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(lines.size(), 5u);  // alice's graph came first
+  const auto expect = [&](int i, const char* call, const char* caller, const std::string& sha256, int bytes,
+                          const char* outcome) {
+    EXPECT_EQ(lines[i]["call"], call);
+    EXPECT_EQ(lines[i]["caller"], caller);
+    EXPECT_EQ(lines[i].value("sha256", ""), sha256);
+    EXPECT_EQ(lines[i]["bytes"], bytes);
+    EXPECT_EQ(lines[i]["outcome"], outcome);
+    EXPECT_THAT(lines[i]["peer"].get<std::string>(), HasSubstr("127.0.0.1"));
+  };
+  expect(1, "Upload", "bob", HexOf(DigestOf("12345")), 5, "OK");
+  expect(2, "DescribeModel", "bob", HexOf(DigestOf("never sent")), 0, "NOT_FOUND");
+  expect(3, "Upload", "", "", 0, "UNAUTHENTICATED");
+  expect(4, "Register", "box", "", 0, "OK");
+  EXPECT_EQ(lines[4]["worker"], "w");
 }
 
 }  // namespace
