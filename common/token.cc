@@ -55,6 +55,11 @@ bool SameSecret(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
+absl::Status CheckListenAddress(std::string_view listen) {
+  if (!listen.starts_with("unix-abstract:")) return absl::OkStatus();
+  return absl::InvalidArgumentError("an abstract socket is open to everybody; give HOST:PORT or unix:PATH");
+}
+
 bool CameThroughSocketFile(const grpc::ServerContext& context) { return absl::StartsWith(context.peer(), "unix:"); }
 
 bool IsOnlyLocal(std::string_view listen) {

@@ -25,6 +25,9 @@ std::string TokenOf(const grpc::ServerContext& context);
 // Takes the same time wherever two secrets of one length differ.
 bool SameSecret(std::string_view a, std::string_view b);
 
+// InvalidArgument: an abstract socket, which no permission guards.
+absl::Status CheckListenAddress(std::string_view listen);
+
 // Whether the call came through a unix socket. Who may connect there is the file system's affair.
 bool CameThroughSocketFile(const grpc::ServerContext& context);
 

@@ -16,6 +16,11 @@ constexpr auto kLookAgain = std::chrono::seconds(1);
 constexpr char kEverybody[] = "";  // no name in a token file is empty
 
 absl::Status CheckListening(const AccessOptions& options, const std::string& listen) {
+  RETURN_IF_ERROR(CheckListenAddress(listen));
+  RETURN_IF_ERROR(CheckTlsFiles(options.tls));
+  if (!options.tls.ca.empty() && options.tls.cert.empty()) {
+    return absl::InvalidArgumentError("certificates of clients need TLS: give --tls-cert and --tls-key too");
+  }
   if (IsOnlyLocal(listen) || options.insecure) return absl::OkStatus();
   const bool asks = !options.tokens.empty() || !options.tls.ca.empty();
   if (asks && !options.tls.cert.empty()) return absl::OkStatus();
@@ -29,13 +34,13 @@ absl::Status CheckListening(const AccessOptions& options, const std::string& lis
 absl::StatusOr<std::unique_ptr<Access>> Access::Make(const AccessOptions& options, const std::string& listen) {
   RETURN_IF_ERROR(CheckListening(options, listen));
   std::unique_ptr<Access> access(new Access(options.tokens));
+  std::error_code ignored;
+  access->read_at_ = std::filesystem::last_write_time(options.tokens, ignored);  // before it is read
   if (!options.audit_log.empty()) {
     ASSIGN_OR_RETURN(access->audit_log_, AuditLog::Open(options.audit_log));
   }
   if (options.tokens.empty()) return access;
   ASSIGN_OR_RETURN(access->tokens_, TokenFile::Read(options.tokens));
-  std::error_code ignored;
-  access->read_at_ = std::filesystem::last_write_time(options.tokens, ignored);
   return access;
 }
 
@@ -46,8 +51,8 @@ absl::Status Access::ReadAgainIfChanged() {
   std::error_code error;
   const auto changed = std::filesystem::last_write_time(path_, error);
   if (error || changed == read_at_) return absl::OkStatus();
-  read_at_ = changed;
   ASSIGN_OR_RETURN(TokenFile tokens, TokenFile::Read(path_));
+  read_at_ = changed;
   tokens_ = std::move(tokens);
   spdlog::info("read the tokens again");
   return absl::OkStatus();

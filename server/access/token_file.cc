@@ -68,7 +68,9 @@ absl::StatusOr<TokenFile> TokenFile::Read(const std::filesystem::path& path) {
     if (!roles.ok()) return absl::InvalidArgumentError(absl::StrCat(where, roles.status().message()));
     tokens.entries_.push_back({absl::HexStringToBytes(words[2]), {words[0], *std::move(roles)}});
   }
-  return tokens;
+  if (!file.bad() && !tokens.entries_.empty()) return tokens;
+  return absl::InvalidArgumentError(
+      absl::StrCat("tokens ", path.string(), ": holds no line; nobody could use the server"));
 }
 
 std::optional<Caller> TokenFile::Find(std::string_view token) const {

@@ -28,7 +28,7 @@ struct Caller {
 
 class TokenFile {
  public:
-  // InvalidArgument: unreadable, or a line that is not as above, by its number.
+  // InvalidArgument: unreadable, without a line, or with one that is not as above, by its number.
   static absl::StatusOr<TokenFile> Read(const std::filesystem::path& path);
 
   // None: an unknown token. Takes as long for any token, whichever entries it differs from.

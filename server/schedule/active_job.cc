@@ -53,7 +53,12 @@ void ActiveJob::set_workers(int64_t workers) {
 
 absl::StatusOr<std::optional<v1::JacobianEvent>> ActiveJob::OnHeader(const v1::JacobianHeader& header) {
   std::lock_guard lock(mutex_);
-  if (header_) return std::optional<v1::JacobianEvent>();  // an earlier worker got this far and was lost
+  if (header_) {  // an earlier worker got this far and was lost
+    if (header_->backend() == header.backend()) return std::optional<v1::JacobianEvent>();
+    return absl::UnavailableError(absl::StrCat("the ", header_->backend(),
+                                               " worker that began this was lost, and rows ",
+                                               "of another backend have other bits; try again"));
+  }
   const Shape target(header.target_shape().begin(), header.target_shape().end());
   ASSIGN_OR_RETURN(const int64_t rows, ElementCount(target));
   ASSIGN_OR_RETURN(layout_, LayoutOf(header));

@@ -200,10 +200,8 @@ std::optional<Work> Scheduler::NextWork(WorkerKey key) {
     if (worker == state_.workers.end() || IsEnded(worker->second.phase)) return std::nullopt;
     if (std::optional<Lease> lease = Assign(state_, key, Now())) {
       Work work{*lease, jobs_.at(lease->job), worker->second.details.id};
-      if (lease->shard == kPrepareShard) {
-        work.job->set_workers(ReadyWorkersLike(state_, key));
-        if (WorkWaits(state_)) changed_.notify_all();  // what was left for this worker alone is so no longer
-      }
+      if (lease->shard == kPrepareShard) work.job->set_workers(ReadyWorkersLike(state_, key));
+      if (WorkWaits(state_)) changed_.notify_all();  // what was left for this worker alone is so no longer
       return work;
     }
     changed_.wait(lock);
@@ -264,6 +262,7 @@ Effects Scheduler::FinishLocked(const Work& work, const RelayResult& result) {
   const double now = Now();
   const LeaseId lease = work.lease.id;
   if (!state_.leases.contains(lease)) return {};  // void: its job or worker has ended meanwhile
+  if (result.end != RelayEnd::kBusy) state_.workers.at(work.lease.worker).busy = false;
   switch (result.end) {
     case RelayEnd::kComplete:
     case RelayEnd::kRowsFollow:
@@ -274,6 +273,7 @@ Effects Scheduler::FinishLocked(const Work& work, const RelayResult& result) {
       SetStalled(state_, work.lease.job, true);
       return LeaseGivenBack(state_, lease, now);
     case RelayEnd::kBusy:
+      return LeaseRefusedForNow(state_, lease, now);
     case RelayEnd::kStopped:
       return LeaseGivenBack(state_, lease, now);
     case RelayEnd::kRejected:

@@ -3,6 +3,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/support/server_interceptor.h>
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -10,7 +11,9 @@
 #include <chrono>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
 #include "server/service/jacobian_service.h"
@@ -45,11 +48,30 @@ absl::StatusOr<std::filesystem::path> MakeRuntimeDirectory(const std::filesystem
   return std::filesystem::path(name);
 }
 
-// Once per process. It answers whoever asks, so not where tokens are asked for.
-void OfferReflection() {
-  static const bool offered = (grpc::reflection::InitProtoReflectionServerBuilderPlugin(), true);
-  (void)offered;
-}
+// Reflection is there in every program that links its library, and answers whoever asks. This ends its calls.
+class ReflectionCloser : public grpc::experimental::Interceptor {
+ public:
+  explicit ReflectionCloser(grpc::experimental::ServerRpcInfo* call) : call_(call) {}
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    using grpc::experimental::InterceptionHookPoints;
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
+      call_->server_context()->TryCancel();
+    }
+    methods->Proceed();
+  }
+
+ private:
+  grpc::experimental::ServerRpcInfo* const call_;
+};
+
+class ReflectionClosers : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* call) override {
+    const bool reflects = absl::StartsWith(call->method(), "/grpc.reflection.");
+    return reflects ? new ReflectionCloser(call) : nullptr;  // gRPC deletes it with the call
+  }
+};
 
 std::string PrivateAddress(const std::filesystem::path& runtime_directory) {
   return absl::StrCat("unix:", (runtime_directory / "coordinator").string());
@@ -64,6 +86,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptio
   options.scheduler.expects_workers |= options.local_workers.count != 0;
   options.scheduler.worker_tls = options.access.tls;
   if (!options.worker_ca.empty()) options.scheduler.worker_tls.ca = options.worker_ca;
+  RETURN_IF_ERROR(CheckTlsFiles(options.scheduler.worker_tls));
   coordinator->scheduler_ = std::make_unique<Scheduler>(options.scheduler);
   coordinator->jacobian_service_ =
       std::make_unique<JacobianService>(*coordinator->scheduler_, *coordinator->store_, *coordinator->access_);
@@ -79,7 +102,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptio
 
 absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
   grpc::EnableDefaultHealthCheckService(true);
-  if (!access_->asks_for_tokens()) OfferReflection();
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();  // without effect beyond the first time
   grpc::ResourceQuota quota("coordinator");
   quota.SetMaxThreads(kMaxThreads);
   grpc::ServerBuilder builder;
@@ -97,6 +120,11 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
   }
   builder.AddListeningPort(options.listen, credentials, &port_);
   builder.AddListeningPort(PrivateAddress(runtime_directory_), grpc::InsecureServerCredentials());
+  if (access_->asks_for_tokens()) {
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+    interceptors.push_back(std::make_unique<ReflectionClosers>());
+    builder.experimental().SetInterceptorCreators(std::move(interceptors));
+  }
   builder.RegisterService(jacobian_service_.get());
   builder.RegisterService(registry_service_.get());
   server_ = builder.BuildAndStart();

@@ -113,8 +113,8 @@ absl::Status JacobianService::ReceiveBlob(grpc::ServerContext& context, grpc::Se
   audited.sha256 = digest;
   ASSIGN_OR_RETURN(const std::unique_ptr<BlobUpload> upload,
                    store_.BeginUpload(digest, request.announcement().size_bytes()));
-  response.set_already_present(upload == nullptr);
-  if (upload == nullptr && access_.MayName(caller, digest)) return absl::OkStatus();
+  response.set_already_present(upload == nullptr && access_.MayName(caller, digest));
+  if (response.already_present()) return absl::OkStatus();
   Sha256 shown;  // of bytes that the store holds, and that the caller has yet to show
   const int64_t announced_bytes = request.announcement().size_bytes();
   while (reader.Read(&request)) {

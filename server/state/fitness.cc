@@ -35,8 +35,9 @@ bool MayTake(const State& state, const Job& job, const Shard& shard, const Worke
   if (!Fits(job, worker)) return false;
   const auto untried = [&](const Worker& other) { return !WasLostOn(shard, other.key) && Fits(job, other); };
   if (WasLostOn(shard, worker.key)) return !AnyReady(state, untried);
-  return !job.backend.empty() || worker.details.gpu ||
-         !AnyReady(state, [&](const Worker& other) { return other.details.gpu && other.lease == 0 && untried(other); });
+  return !job.backend.empty() || worker.details.gpu || !AnyReady(state, [&](const Worker& other) {
+    return other.details.gpu && other.lease == 0 && !other.busy && untried(other);
+  });
 }
 
 absl::Status NobodyFits(const State& state, const Job& job) {

@@ -295,6 +295,12 @@ Effects LeaseGivenBack(State& state, LeaseId id, double now) {
   return {};
 }
 
+Effects LeaseRefusedForNow(State& state, LeaseId id, double now) {
+  const auto lease = state.leases.find(id);
+  if (lease != state.leases.end()) state.workers.at(lease->second.worker).busy = true;
+  return LeaseGivenBack(state, id, now);
+}
+
 Effects LeaseRefused(State& state, LeaseId id, int64_t needed_bytes, const absl::Status& error, double now) {
   const auto lease = state.leases.find(id);
   if (lease == state.leases.end()) return {};

@@ -93,6 +93,7 @@ struct Worker {
   WorkerDetails details;
   WorkerPhase phase = WorkerPhase::kJoining;
   LeaseId lease = 0;  // 0: idle
+  bool busy = false;  // it refused its last lease: it still works on something that was cancelled
   JobId last_job = 0;
   double joined = 0;
   double heard = 0;  // last heartbeat

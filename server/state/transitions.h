@@ -65,6 +65,9 @@ Effects LeaseLost(State& state, LeaseId lease, double now);
 // The lease was handed back in good order, half done or not begun.
 Effects LeaseGivenBack(State& state, LeaseId lease, double now);
 
+// The worker refused the lease, since it is busy with what was cancelled: it is not idle until it takes one.
+Effects LeaseRefusedForNow(State& state, LeaseId lease, double now);
+
 // The worker's memory budget is too small, as `error` says; `needed_bytes` would do, 0: it does not say, kNoBudget:
 // none of this backend would. The shard waits for a worker that fits.
 Effects LeaseRefused(State& state, LeaseId lease, int64_t needed_bytes, const absl::Status& error, double now);

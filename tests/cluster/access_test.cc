@@ -167,6 +167,28 @@ TEST_F(AccessTest, TokensAreReadAgainWhenTheFileChanges) {
   EXPECT_TRUE(Ask().ok()) << "a file that is wrong changes nothing";
 }
 
+// The bytes of a reflection answer to "list services", or nothing.
+std::string Reflection(const std::string& address, const std::string& token) {
+  const auto channel = *OpenChannel(address, {.token = token});
+  grpc::ClientContext context;
+  const grpc::internal::RpcMethod reflect("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                                          grpc::internal::RpcMethod::BIDI_STREAMING);
+  const std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream(
+      grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(channel.get(), reflect,
+                                                                                            &context));
+  const grpc::Slice list_services("\x3a\x01*");
+  grpc::ByteBuffer response;
+  if (!stream->Write(grpc::ByteBuffer(&list_services, 1)) || !stream->Read(&response)) return "";
+  grpc::Slice bytes;
+  return response.DumpToSingleSlice(&bytes).ok() ? std::string(bytes.begin(), bytes.end()) : "";
+}
+
+TEST_F(AccessTest, NobodyIsToldWhichServicesThereAre) {
+  for (const char* token : {"", "guessed", "alice"}) EXPECT_EQ(Reflection(cluster_.address(), token), "") << token;
+  const Cluster open;
+  EXPECT_THAT(Reflection(open.address(), ""), HasSubstr("jacserve.v1.JacobianService"));
+}
+
 TEST_F(AccessTest, CallsAreRecordedWithWhoWhatHowMuchAndOutcome) {
   cluster_.ActAs("bob");
   ASSERT_TRUE(cluster_.Upload("12345").ok());

@@ -114,6 +114,15 @@ class Access(ResultFolders):
             self.assert_refused(coordinator, ("asks for a token",),
                                 ("lacks the role", "--token-file", self.secrets["box"]))
 
+    def test_certificates_that_would_not_be_used_are_refused(self):
+        own = Authority(self.folder.name, "own")
+        for extra in (["--tls-client-ca", own.ca], ["--tls-key", own.key], ["--tls-worker-ca", self.out("missing.pem")],
+                      ["--listen", "unix-abstract:everybody"]):
+            command = [f"{BIN}/jacserve-coordinator", "--state-dir", self.out("state"), *extra]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            self.assertNotEqual(done.returncode, 0, extra)
+            self.assertRegex(done.stderr, "--tls-cert|certificate|missing.pem|abstract")
+
     def test_other_machines_are_served_openly_only_when_said(self):
         for program, more in (("jacserve-coordinator", ["--state-dir", self.out("state")]),
                               ("jacserve-worker", ["--coordinator", "127.0.0.1:1"])):

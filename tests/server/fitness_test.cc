@@ -121,6 +121,14 @@ TEST(Backends, ANewJobGoesToAnIdleGpuAndToOthersWhenThereIsNone) {
   EXPECT_EQ(ReadyWorkersLike(state, gpu), 1);
 }
 
+TEST(Backends, AGpuThatIsBusyWithWhatWasCancelledIsNotIdle) {
+  State state;
+  const WorkerKey cpu = AddOnCpu(state, "cpu"), gpu = AddOnGpu(state, "gpu");
+  const JobId job = AddJob(state, 0);
+  LeaseRefusedForNow(state, Assign(state, gpu, 0)->id, 1);
+  EXPECT_EQ(Assign(state, cpu, 1)->job, job);
+}
+
 TEST(Backends, AGpuThatFailedOnAJobLeavesItToOthers) {
   State state;
   const WorkerKey cpu = AddOnCpu(state, "cpu"), gpu = AddOnGpu(state, "gpu");

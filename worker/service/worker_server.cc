@@ -100,9 +100,11 @@ absl::Status WorkerServer::Listen(const WorkerOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", options.listen, "' is no address to listen at; give HOST:PORT or unix:PATH"));
   }
+  RETURN_IF_ERROR(CheckListenAddress(options.listen));
   std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
   if (!options.tls.cert.empty()) {
-    ASSIGN_OR_RETURN(credentials, TlsServerCredentials(options.tls));
+    // The coordinator shows its token; its certificate may be a server's alone.
+    ASSIGN_OR_RETURN(credentials, TlsServerCredentials({.cert = options.tls.cert, .key = options.tls.key}));
   } else if (!IsOnlyLocal(options.listen) && !options.insecure) {
     return absl::InvalidArgumentError(
         absl::StrCat("at ", options.listen, " other machines can reach this worker, unencrypted; give --tls-cert and ",

@@ -27,7 +27,8 @@ class PartFile:
     """Writes may come from several threads."""
 
     def __init__(self, path: Path, header: bytes, data_nbytes: int) -> None:
-        """Opens, or creates with its header and reserves its space. PreconditionError: holds something else."""
+        """Opens, or creates with its header and reserves its space; `existed` says which. PreconditionError: holds
+        something else."""
         self.path = path
         self._header_nbytes = len(header)
         self.nbytes = len(header) + data_nbytes
@@ -35,6 +36,7 @@ class PartFile:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise file_error(error, path, "cannot be created") from error
+        self.existed = os.fstat(self._fd).st_size > 0
         try:
             self._prepare(header)
         except BaseException:
@@ -61,6 +63,13 @@ class PartFile:
             if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
                 raise
             os.ftruncate(self._fd, self.nbytes)
+
+    def is_at_its_path(self) -> bool:
+        """Nobody has renamed or removed it since it was opened."""
+        try:
+            return os.path.samestat(os.fstat(self._fd), self.path.stat())
+        except OSError:
+            return False
 
     def lock(self) -> None:
         """PreconditionError: another process has it."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jacserve.arrays import raw_bytes
 from jacserve.errors import PreconditionError
+from jacserve.ranges import RangeSet
 from jacserve.writers.fill import fill
 from jacserve.writers.part_file import PartFile, file_error, lock_or_raise, sync_folder
 from jacserve.writers.record import Record, RecordingSink, is_finished, read_done
@@ -75,12 +76,14 @@ def write_safetensors(jac: Jacobian, path: str | os.PathLike[str], streams: int,
     record_path = final.with_name(final.name + ".part.json")
     plan = _Plan(jac)
     record = Record(fingerprint, jac.row_range, {part_path.name: len(plan.header) + plan.nbytes})
-    record.done = read_done(record_path, record, part_path.parent, overwrite)
-    if not record.done and part_path.exists():
+    if not read_done(record_path, record, part_path.parent, overwrite) and part_path.exists():
         _remove_unlocked(part_path)
     part = PartFile(part_path, plan.header, plan.nbytes)
     try:
         part.lock()
+        if not part.is_at_its_path():
+            raise PreconditionError(f"{part_path}: another run has just ended there", "call it again")
+        record.done = read_done(record_path, record, part_path.parent, overwrite) if part.existed else RangeSet()
         part.write(plan.value_begin, raw_bytes(jac.value))
         first = jac.row_range[0]
         blocks = list(jac.blocks.values())
